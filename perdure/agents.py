@@ -359,8 +359,8 @@ def origins_of(agent: Agent) -> dict[str, LoadedFrom]:
 
 
 def types_by_path(agent: Agent, output_type: Any) -> dict[str, Any]:
-    """Return the type of the agent's answers, and those of the agents in Python as which its run
-    may go on, by path.
+    """Return the type of the agent's answers, and those of the Python agents that may take over its
+    run, by path.
     """
     origin = loaded_from(agent)
     return {

@@ -53,13 +53,13 @@ async def ask(question: Question, request: Request) -> dict[str, str]:
 
 @app.get("/runs/{id}")
 async def status(id: str, request: Request) -> dict[str, Any]:
-    """Where the run stands, and what waits for a person."""
+    """The status of the run, with the calls that wait for a person."""
     return (await _run(request, id).status()).model_dump(mode="json")
 
 
 @app.get("/runs/{id}/events")
 async def events(id: str, request: Request) -> StreamingResponse:
-    """The run's events as they come. A browser that reconnects says with which one to go on."""
+    """The run's events as they come. A browser that reconnects names the last one that it has."""
     after = request.headers.get("last-event-id", "0")
     return StreamingResponse(_sse(_run(request, id).stream(after)), media_type="text/event-stream")
 

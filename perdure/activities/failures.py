@@ -177,8 +177,8 @@ async def cancelled_while_late() -> bool:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         _log.warning(
-            "Run %s: %s is not begun: the server has given this attempt up, which it gave to this "
-            "worker %.0f s ago",
+            "Run %s: %s does not begin: this worker got the attempt %.0f s ago, and the server has "
+            "dropped it",
             *(info.workflow_id, info.activity_type, late),
             extra={"run": info.workflow_id, "attempt": info.attempt},
         )

@@ -175,7 +175,7 @@ class Readers:
         self._complained_at = time.monotonic()
         why = f"by its quota ({quota})" if (quota := quota_of(error)) else f"({error.message})"
         _log.warning(
-            "The server refuses %s to say who reads runs: streamed text may come late", why
+            "The server refuses to list the readers of runs %s: streamed text may come late", why
         )
 
 

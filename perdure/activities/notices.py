@@ -111,9 +111,7 @@ class Notifier:
         except NotPosted as error:
             raise _not_taken(str(error)) from None
         if status == GONE:
-            _log.info(
-                "webhook %s wants no notices any more: %s is not sent again", server, input.id
-            )
+            _log.info("webhook %s refuses further notices: %s is not sent again", server, input.id)
         elif not 200 <= status < 300:
             raise _not_taken(f"{server} has answered with the status {status}, expected 2xx")
 

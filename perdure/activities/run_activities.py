@@ -275,7 +275,7 @@ class RunActivities:
         step = redactor().value(
             await self._hooks.prepare_tools(options.prepare_tools, run.agent, context)
         )
-        require_recordable(step, f"What {options.prepare_tools!r} says of the tools")
+        require_recordable(step, f"The tools that {options.prepare_tools!r} chose")
         return step
 
     async def _subject(self, input: activities.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:

@@ -185,7 +185,7 @@ class Cancellation:
             try:
                 description = await handle.describe()
             except RPCError as error:
-                _log.debug("whether the run is cancelled is not known: %s", error)
+                _log.debug("can't find out whether the run is cancelled: %s", error)
             else:
                 self._is_known = description.raw_description.workflow_extended_info.cancel_requested
             await asyncio.sleep(ASK_SECONDS)

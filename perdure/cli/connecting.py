@@ -44,7 +44,7 @@ async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: 
             }
         )
         ends = (
-            "" if renewed else ". It gave nothing to renew it with: connect again when it has ended"
+            "" if renewed else ". The server gave no refresh token: connect again when it expires"
         )
         say(f"{name}: connected. The token is in {path}{ends}", "good")
     if as_json:
@@ -73,7 +73,7 @@ class Browser:
             )
         except OSError as error:
             raise Failure(
-                f"--port {self._port}: can't be listened to ({error.strerror}): choose another one"
+                f"--port {self._port}: can't be used ({error.strerror}): choose another one"
             ) from None
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback"

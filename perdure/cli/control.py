@@ -18,7 +18,7 @@ async def steer(given: Given) -> None:
     if not given.text:
         raise UsageProblem("expected a message to the agent: perdure steer ID TEXT")
     async with open_run(given.id) as (server, handle):
-        of_session = f'. Say it to the session: {_session(given.id)} -m "…"'
+        of_session = f'. Send it to the session: {_session(given.id)} -m "…"'
         await _require_open(
             server, handle, given.id, "has ended and reads no more messages", of_session
         )

@@ -41,13 +41,13 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
         status = await get_run(client, run_id).status()
         if status.model_calls and not isinstance(error, RunCancelled):
             say(
-                "  go on from there: "
+                "  continue from there: "
                 f"{command_line('fork', run_id, more=f'--at {status.iteration}')}"
             )
         return
     limit = getattr((await read_recorded(client, run_id)).input.options, option)
     more = f" {option_name(option)} {2 * limit:g}" if limit else ""
-    say(f'  go on from there: perdure fork {shell_word(run_id)}{more} --steer "go on"')
+    say(f'  continue from there: perdure fork {shell_word(run_id)}{more} --steer "go on"')
 
 
 class Detached(Exception):
@@ -200,7 +200,7 @@ def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quie
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
     if result.is_incomplete:
         say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
-        say(f'  go on from there: perdure fork {shell_word(handle.id)} --steer "go on"')
+        say(f'  continue from there: perdure fork {shell_word(handle.id)} --steer "go on"')
 
 
 def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
@@ -296,7 +296,7 @@ def _say_where_to_look(server: ServerConnection, handle: RunHandle, code: int) -
 
 def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
     say(
-        f"Run {handle.id} goes on without this command."
+        f"Run {handle.id} continues without this command."
         if not inside
         else f"Run {handle.id} waits for a worker."
     )

@@ -76,8 +76,8 @@ def _handoff(data: JsonView) -> str:
 def _went_on(data: JsonView) -> str:
     values = {**data["options"], "model": data["model"]}
     changes = ", ".join(f"{name} {value}" for name, value in values.items() if value)
-    by = f", let go on by {one_line(data['by'])}" if data["by"] else ""
-    return one_line(f"goes on{by}{': ' if changes else ''}{changes}", 300)
+    by = f" by {one_line(data['by'])}" if data["by"] else ""
+    return one_line(f"continued{by}{': ' if changes else ''}{changes}", 300)
 
 
 Sentence: TypeAlias = Callable[[JsonView], str] | str
@@ -125,7 +125,7 @@ def sentence(event: RunEvent) -> str:
 
 def how_to_go_on(run_id: str) -> str:
     """Return the command that resumes a held run."""
-    return f"let it go on, in another terminal: {command_line('go-on', run_id)}"
+    return f"continue it from another terminal: {command_line('go-on', run_id)}"
 
 
 def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Finds a run on the server, and reads what is recorded of it."""
+"""Finds a run on the server, and reads its record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def open_run(run_id: str) -> AsyncIterator[tuple[ServerConnection, RunHand
 
 
 async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
-    """Return the run of that id; for a session, its run under way or its last one, and say which.
+    """Return the run of that id; for a session, its open run or its last one, and report which.
     Raises `Failure`.
     """
     try:
@@ -55,8 +55,8 @@ async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
 
 
 async def last_turn(client: Client, described: WorkflowExecutionDescription) -> str:
-    """Find the session's run under way, else its last one, and say which. Raises `Failure` before
-    the first.
+    """Find the session's open run, else its last one, and report which. Raises `Failure` before the
+    first.
     """
     if under_way := run_under_way(described):
         say(f"Session {described.id}: its open run is {under_way}", "faint")
@@ -73,7 +73,7 @@ async def last_turn(client: Client, described: WorkflowExecutionDescription) -> 
 
 @dataclass(frozen=True)
 class ExistingRun:
-    """Run as the server has it."""
+    """A run as the server has it."""
 
     description: WorkflowExecutionDescription
     input: RunInput
@@ -85,7 +85,7 @@ class ExistingRun:
 
 
 async def read_recorded(client: Client, run_id: str) -> ExistingRun:
-    """Read what is recorded of the run. Raises `RPCError` when there is none of that id."""
+    """Read the record of the run. Raises `RPCError` when there is none of that id."""
     description = await client.get_workflow_handle(run_id).describe()
     input = await read_input(client, run_id, description.run_id)
     memo = CommandMemo.read(await description.memo())

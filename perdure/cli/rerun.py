@@ -1,4 +1,6 @@
-"""`perdure rerun`: make a run's model calls anew, answer them from its record, and compare."""
+"""`perdure rerun`: repeats a run's model calls, answers its tool calls from the record, and
+compares.
+"""
 
 from __future__ import annotations
 
@@ -102,8 +104,8 @@ def _figures(effort: Effort) -> list[str]:
 def _describe_deviation(deviation: Deviation, calls: str) -> Iterator[str]:
     words = {
         "unmatched": "called a tool without a recorded result",
-        "skipped": "went on without asking for everything",
-        "unasked": "answered without asking for everything",
+        "skipped": "continued without making every recorded call",
+        "unasked": "answered without making every recorded call",
         "failed": "failed",
     }
     yield f"another path: {_where(deviation)} it {words[deviation.why]}; {calls} asked for again"

@@ -1,4 +1,4 @@
-"""`perdure resume`: start a worker for a run whose own is gone, and follow the run."""
+"""`perdure resume`: starts a worker for a run whose own worker is gone, and follows the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def resume(given: Given) -> int:
         if recorded.has_ended:
             raise Failure(
                 f"run {run_id} has ended: {command_line('result', run_id)} shows how. "
-                f'Go on from there: perdure fork {shell_word(run_id)} --steer "…"'
+                f'Continue from there: perdure fork {shell_word(run_id)} --steer "…"'
             )
         agent, memo, options = recorded.input.agent, recorded.memo, recorded.input.options
         code, _ = await recorded_code(server, f"Run {run_id}", agent, memo, given)

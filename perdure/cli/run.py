@@ -1,4 +1,4 @@
-"""`perdure run`: start a run where it can be executed, follow it, print its answer."""
+"""`perdure run`: starts a run, and a worker if it needs one; follows it, and prints its answer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def run(given: Given) -> Coroutine[Any, Any, int]:
 
 
 async def perform(given: Given, beginning: StartArguments | Begin) -> int:
-    """Start the run and, unless it is detached, follow it; returns the exit code. Raises what
-    `beginning` raises.
+    """Start the run and, unless it is detached, follow it; return the exit code. Raises as
+    `beginning` does.
     """
     async with AsyncExitStack() as stack:
         if isinstance(beginning, StartArguments):  # A missing script is reported at once.

@@ -1,4 +1,4 @@
-"""Validates the options of a run that a command line gives."""
+"""Validates the options of a run on a command line."""
 
 from __future__ import annotations
 

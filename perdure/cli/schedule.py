@@ -1,4 +1,4 @@
-"""`perdure schedule …`: runs that start by themselves."""
+"""`perdure schedule …`: starts runs on a schedule."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def pause(given: Given) -> None:
     """Pause a schedule."""
     async with connect_to_server() as server:
         await pause_schedule(server.client, given.name, given.reason)
-    say(f"Paused {given.name}. Go on: {command_line('schedule resume', given.name)}")
+    say(f"Paused {given.name}. Resume it: {command_line('schedule resume', given.name)}")
 
 
 async def change(given: Given) -> None:

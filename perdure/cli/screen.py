@@ -1,5 +1,5 @@
-"""A line to type in at the bottom of the terminal, and what is under way below it; all else is
-written above.
+"""An input line at the bottom of the terminal, with the work in progress below it; all other output
+is above.
 """
 
 from __future__ import annotations
@@ -66,12 +66,11 @@ class Screen:
         return self._session.app.output.get_size().columns
 
     def unread(self) -> list[str]:
-        """Return what was typed and not read."""
+        """Return the typed text that was not read."""
         return [self.lines.get_nowait() for _ in range(self.lines.qsize())]
 
     async def ask(self, *, withdrawn: asyncio.Event) -> str | None:
-        """Return the next line that is typed, as an answer; None when the question is withdrawn
-        before that.
+        """Return the next typed line as the answer; None if the question is withdrawn first.
 
         What is being typed is kept for afterwards.
         """
@@ -88,7 +87,7 @@ class Screen:
             buffer.set_document(typed_before, bypass_readonly=True)
 
     async def read(self) -> None:
-        """Read what is typed until the end of input, or until this is cancelled."""
+        """Read typed lines until the end of input, or until it is cancelled."""
         try:
             while True:
                 self._handle_line(await self._session.prompt_async(self._message))
@@ -141,16 +140,14 @@ class Screen:
 
 
 def has_person() -> bool:
-    """Return whether somebody sits at the terminal of this command, which is in the foreground
-    there.
-    """
+    """Return whether the command is in the foreground of a person's terminal."""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return is_terminal and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
 
 
 @asynccontextmanager
 async def open_screen(said: Iterable[str] = ()) -> AsyncIterator[Screen]:
-    """Within it, lines can be typed on the terminal, and what is written appears above them."""
+    """Let a person type lines while the block runs; all output appears above them."""
     keep_stdout_for_answers()  # prompt_toolkit takes `sys.stdout`, which is stderr from here on.
     screen = Screen(said)
     reading = asyncio.create_task(screen.read(), name="what is typed")

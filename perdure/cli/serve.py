@@ -1,4 +1,4 @@
-"""`perdure serve`: agents over HTTP, in the protocols that programs speak."""
+"""`perdure serve`: serves agents over HTTP, in the protocols of existing programs."""
 
 from __future__ import annotations
 

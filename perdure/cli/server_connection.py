@@ -22,7 +22,7 @@ from .problems import UsageProblem
 
 
 def run_under_way(session: WorkflowExecutionDescription) -> str | None:
-    """Return the id of the session's run under way, if there is one."""
+    """Return the id of the session's open run, if there is one."""
     pending = [child.workflow_id for child in session.raw_description.pending_children]
     return pending[0] if pending else None
 
@@ -39,7 +39,7 @@ class ServerConnection:
 
     @property
     def place(self) -> str:
-        """Server, as messages name it."""
+        """The server's name in messages."""
         address = self.client.service_client.config.target_host
         return f"{'the embedded server' if self.embedded else 'the server'} at {address}"
 
@@ -114,7 +114,7 @@ JSON."""
 
 @dataclass(frozen=True)
 class CommandMemo:
-    """Arguments of the command that started a run, as far as a later command needs them."""
+    """The arguments of the command that started a run, for later commands."""
 
     folder: str = ""
     """Where the command was typed: sources are relative to it."""
@@ -150,7 +150,7 @@ class CommandMemo:
         return bool(self.sources or self.scripted)
 
     def existing_folder(self) -> str:
-        """Return where the command was typed. Raises `UsageProblem` if that folder is gone."""
+        """Return the folder in which the command was typed. Raises `UsageProblem` if it is gone."""
         folder = self.folder or "."
         if not Path(folder).is_dir():
             raise UsageProblem(

@@ -1,4 +1,4 @@
-"""`perdure show`: the status of a run, and what it did, a line for each iteration."""
+"""`perdure show`: prints the status of a run, and a line for each iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects everything that a run is started with: from an agent's file, or from a recorded run."""
+"""Collects the arguments for the start of a run: from an agent's file, or from a recorded run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .user_code import UserCode, load_user_code, sources_of
 
 @dataclass(frozen=True)
 class StartArguments:
-    """Everything that a run is started with."""
+    """The arguments for the start of a run."""
 
     agent: Agent
     inputs: Mapping[str, Any]

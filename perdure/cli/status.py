@@ -108,7 +108,7 @@ async def _needs(
         ]
     if found.held:
         lines.append(
-            f"  let it go on: {command_line('go-on', handle.id, more=raised_limits(found.held))}"
+            f"  continue it: {command_line('go-on', handle.id, more=raised_limits(found.held))}"
         )
     if retry := found.held_up:
         at = local_time(retry.until)

@@ -1,4 +1,4 @@
-"""`perdure validate`: say what is wrong with an agent's file, and what its model would be sent."""
+"""`perdure validate`: reports the faults of an agent's file, and the request to its model."""
 
 from __future__ import annotations
 

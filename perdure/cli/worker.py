@@ -1,4 +1,4 @@
-"""`perdure worker`: execute runs with the user's tools, and serve health and metrics."""
+"""`perdure worker`: executes runs with the user's tools, and serves health and metrics."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ async def worker_inside(
 async def mention_missing_worker(
     server: ServerConnection, run_id: str, *, only_missing: bool = False
 ) -> None:
-    """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
-    With `only_missing`, not of workers that may merely be busy.
+    """Print, once for each wait, the command that starts a worker if none takes the run's task.
+    With `only_missing`, not for workers that may only be busy.
     """
     said = False
     while True:

@@ -23,7 +23,7 @@ from .updates import MAX_LEVELS, RefusedUpdate, send
 
 EARLY_SECONDS = 0.5
 """Pause before resending a completion that arrived before its tool returned."""
-UNKNOWN = "no tool call waits for this token: it is not one, or the call's run has ended"
+UNKNOWN = "no tool call waits for this token: the token is wrong, or the call's run has ended"
 """The same text for both cases, so that guessing tokens does not reveal which runs exist."""
 
 

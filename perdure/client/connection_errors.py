@@ -152,7 +152,7 @@ def _refusal(target: str, cause: _Cause, found: re.Match[str]) -> ConfigurationE
     named = {name: _names(value) for name, value in found.groupdict().items()}
     text = cause.text.format(**named)
     return ConfigurationError(
-        f"The Temporal server at {target!r} can't be used: {text}. To mend it, {cause.remedy}."
+        f"The Temporal server at {target!r} can't be used: {text}. To fix it, {cause.remedy}."
     )
 
 

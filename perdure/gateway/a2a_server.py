@@ -224,7 +224,7 @@ class _Handler(RequestHandler):
             found = await self._run_of(params.id, context)
             if found.has_ended:
                 raise UnsupportedOperationError(
-                    f"the task {params.id!r} has ended: ask for it by GetTask"
+                    f"the task {params.id!r} has ended: read it by GetTask"
                 )
             async for each in self._updates(found):
                 yield each

@@ -154,7 +154,7 @@ async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
         raise HttpProblem(
             404,
             "not_found",
-            f"There is nothing in the chat {chat.id!r} to go on with: say something",
+            f"There is nothing in the chat {chat.id!r} to continue: send a message",
         )
     after, shown = await _after_approvals(found, set(decisions))
     return MessageStream(found, request, chat.gateway, after, shown).answer()
@@ -198,7 +198,7 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> Fo
     }:
         # Unknown whether it waits, as after the loss of a worker: a guess could be misread.
         raise HttpProblem(
-            503, "unconfirmed", "Whether the question still waits is not known: send it again"
+            503, "unconfirmed", "It is unknown whether the question still waits: send it again"
         )
     answers = [
         each

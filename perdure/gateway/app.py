@@ -185,7 +185,7 @@ class _OwnPages:
                 refused = HttpProblem(
                     403,
                     "origin",
-                    f"pages of {origin!r} may not ask here: allow them by --allow-origin",
+                    f"pages of {origin!r} may not send requests: allow them by --allow-origin",
                 )
             if refused:
                 await problem_json(refused)(scope, receive, send)

@@ -121,7 +121,9 @@ class Chat:
         is_queued = parts or session_settings(self.offer.agent).while_busy == "queue"
         if pending and is_queued and not await self.has_taken(said, key):
             raise HttpProblem(
-                409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it"
+                409,
+                "waiting",
+                f"{pending[0].name} waits for a decision, and the message waits behind it",
             )
         session = await self._session()
         sent = await session.send(text, parts=parts, message_id=id, by=self.identity.name)

@@ -231,7 +231,7 @@ class Gateway:
             raise HttpProblem(
                 409,
                 "key_reused",
-                f"The key {key!r} stands for another request already: give a new one",
+                f"The key {key!r} was used for another request: give a new one",
             ) from error
         return found.handle
 
@@ -320,7 +320,7 @@ class Gateway:
             and not (described := await self._find_session(identity, id))
         ):
             raise HttpProblem(
-                409, "id_in_use", f"The id {id!r} is not free: give the session another one"
+                409, "id_in_use", f"The id {id!r} is in use: give the session another one"
             )
         return session(
             self.client,

@@ -105,6 +105,6 @@ def held_text(run_id: str, held: Held) -> str:
     """Return the text for a held run, with the command that releases it."""
     run = held.run_id or run_id
     return (
-        f"the run {run} is held ({held.reason}): {held.why}. Once that is mended: "
+        f"the run {run} is held ({held.reason}): {held.why}. Once this is fixed: "
         f"{command_line('go-on', run)}"
     )

@@ -142,7 +142,7 @@ class TokenFile:
                 raise ConfigurationError(
                     f"The file of tokens {str(self._path)!r} can't be used: {why}. Expected a list "
                     f"`tokens`, each with `name`, `token` (`${{env:NAME}}`) or `sha256`, and "
-                    "`tenant` and `roles` if wanted"
+                    "optionally `tenant` and `roles`"
                 ) from error
             logger.error(
                 "the file of tokens cannot be read, the previous tokens stay valid: %s", why
@@ -306,7 +306,7 @@ class OpenId:
             raise HttpProblem(
                 503,
                 "keys_missing",
-                "the keys of the tokens' issuer can't be had",
+                "the keys of the tokens' issuer can't be fetched",
                 headers={"Retry-After": "10"},
             )
         if key is None:
@@ -369,7 +369,7 @@ class _IssuerKeys:
             self._read_at = time.monotonic()
         except Exception as error:  # The issuer's answer may raise anything.
             logger.error(
-                "the keys of %s can't be had: %s", self._settings.issuer, repr(error)[:500]
+                "the keys of %s can't be fetched: %s", self._settings.issuer, repr(error)[:500]
             )
 
     async def _address(self) -> str:

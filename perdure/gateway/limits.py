@@ -148,7 +148,7 @@ class RequestLimiter:
 
 
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:
-    message = f"{text}: ask again after {seconds} s"
+    message = f"{text}: repeat the request after {seconds} s"
     return HttpProblem(429, f"too_many_{reason}", message, headers={"Retry-After": str(seconds)})
 
 

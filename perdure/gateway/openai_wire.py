@@ -116,7 +116,7 @@ def message_of(given: ChatMessage) -> Message:
             parts.append(ImagePart(source=source, detail=each.image_url.get("detail")))
         else:
             raise BadParameter(
-                "messages", f"messages: content of the type {each.type!r} is not taken here"
+                "messages", f"messages: content of the type {each.type!r} is not supported"
             )
     return Message.model_validate({"role": role, "parts": parts})
 

@@ -126,7 +126,7 @@ class _Content(Lenient):
                 return FilePart(source=checked_source(source, "input"), filename=self.filename)
         raise BadParameter(
             "input",
-            f"input: content of the type {self.type!r:.80} is not taken here, nor are files by "
+            f"input: content of the type {self.type!r:.80} is not supported, nor are files by "
             "their id",
         )
 

@@ -1,3 +1,1 @@
-"""What Temporal recorded of a run, read back: one link, the chain of links, everything that was
-said.
-"""
+"""Reads back Temporal's record of a run: one link, the chain of links, all messages."""

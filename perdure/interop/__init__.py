@@ -1,1 +1,1 @@
-"""Runs by the names of other systems: what programs that were written for those read."""
+"""Runs in the terms of other systems, for programs that were written for these."""

@@ -44,9 +44,9 @@ TRUNCATOR = "ToolResultTruncator"
 _STRATEGIES: Mapping[str, str] = MappingProxyType(
     {
         "FIFO": "",
-        "Summarize": "what is dropped is summarised by a compactor, which a worker has and a run "
-        "names (RunOptions.compactor, --compactor): leave this setting out and name one",
-        "SlidingWindow": "the conversation is kept within a size, not within a number of messages: "
+        "Summarize": "leave this setting out, and name a compactor that the workers have, which "
+        "summarises dropped messages (RunOptions.compactor, --compactor)",
+        "SlidingWindow": "perdure limits the size of a conversation, not its number of messages: "
         "expected FIFO, with MaxWorkingMemoryTokens and MinHistoryMessages",
     }
 )

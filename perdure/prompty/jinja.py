@@ -120,7 +120,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise RenderError(
-                f"Template can't be rendered: more than {MAX_STEPS:,} turns of its loops and "
+                f"Template can't be rendered: more than {MAX_STEPS:,} iterations of its loops and "
                 "calls. Make it do less"
             )
 

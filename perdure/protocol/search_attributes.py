@@ -1,5 +1,5 @@
-"""The search attributes of runs, by which Temporal lists them, and what of their memo lists
-show.
+"""The search attributes of runs, by which Temporal lists them, and the columns of lists from their
+memo.
 """
 
 from __future__ import annotations

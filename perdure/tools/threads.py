@@ -286,7 +286,7 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         await end_in_thread(partial(self._thread.join, CLOSE_SECONDS), "closing")
         if self._thread.is_alive():
-            _log.warning("%s is blocked, and is left as it is", self._purpose)
+            _log.warning("%s is blocked, and is abandoned", self._purpose)
 
     def leave(self) -> None:
         """End the thread as soon as nothing blocks it, without waiting for that."""
@@ -303,7 +303,7 @@ class LoopThread:
             except BaseException:
                 # A callback raised SystemExit or KeyboardInterrupt: meant for a program that has
                 # only this loop.
-                _log.exception("%s was to end the process; it goes on", self._purpose)
+                _log.exception("%s tried to end the process, which continues", self._purpose)
         watchdog.forget(self.loop)
         with contextlib.suppress(BaseException):
             self.loop.run_until_complete(_end_tasks())

@@ -54,7 +54,7 @@ def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
             await asyncio.wait_for(finalize(), seconds)
         except TimeoutError:
             _log.warning(
-                "The worker on the task queue %r is left: the SDK's core does not end after %g s",
+                "The worker on the task queue %r is abandoned: the SDK's core did not end in %g s",
                 *(worker.task_queue, seconds),
             )
             raise

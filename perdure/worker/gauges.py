@@ -63,7 +63,7 @@ class QueueGauges:
             BACKLOG, "Tasks of the queue that no worker has taken, by task_type"
         )
         self._backlog_age = meter.create_gauge_float(
-            BACKLOG_AGE, "How long the oldest of these has been there"
+            BACKLOG_AGE, "How long the oldest of these has waited"
         )
 
     async def keep_up_to_date(self) -> None:

@@ -141,7 +141,7 @@ async def why_unwell(service: ServiceClient) -> str:
         return "the Temporal server does not answer"
     except RPCError as error:
         return f"the Temporal server can't be asked: {error.status.name}"
-    return "" if is_well else "the Temporal server is not well"
+    return "" if is_well else "the Temporal server is not healthy"
 
 
 async def require_tasks(client: Client, task_queue: str) -> None:

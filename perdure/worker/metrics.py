@@ -91,7 +91,7 @@ class Metrics(RunObserver[AgentRun]):
             TOKENS, "Tokens of a model call, by gen_ai_token_type"
         )
         self._cached = meter.create_counter(
-            CACHE_TOKENS, "Input tokens that a prompt cache gave or took, by kind"
+            CACHE_TOKENS, "Input tokens read from or written to the prompt cache, by kind"
         )
         self._dollars = meter.create_histogram_float(
             CALL_DOLLARS, "Cost of model calls, in US dollars"

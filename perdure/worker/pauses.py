@@ -79,9 +79,9 @@ class PauseWatch:
 
     def _adopt(self, pauses: Pauses) -> None:
         for id in pauses.in_force.keys() - self._pauses.in_force.keys():
-            _log.warning("A pause is on: %s", pauses.in_force[id])
+            _log.warning("A pause begins: %s", pauses.in_force[id])
         for id in self._pauses.in_force.keys() - pauses.in_force.keys():
-            _log.warning("A pause is off: %s", self._pauses.in_force[id].scope)
+            _log.warning("A pause ends: %s", self._pauses.in_force[id].scope)
         self._pauses = pauses
         self._has_looked.set()
 

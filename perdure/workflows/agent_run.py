@@ -374,7 +374,7 @@ class AgentRun:
         take=lambda run, decision: run.state.approvals.decide(decision),
     )
 
-    @workflow.signal(name=names.GO_ON, description="Let the run go on that is held.")
+    @workflow.signal(name=names.GO_ON, description="Continue the held run.")
     def go_on_by_signal(self, *arguments: Any) -> None:
         if go_on := self._received.read_signal(arguments, GoOn):
             with dropped_if_refused("a request to go on"):

@@ -43,7 +43,7 @@ def require_entitled(
     run = workflow.info().first_execution_run_id
     if fault := _keys().fault_in(vouch, decision.subject(run), workflow.time()):
         raise refusal(
-            "vouch", f"the decision of {one_line(vouch.name)!r} is not vouched for: {fault}"
+            "vouch", f"the decision of {one_line(vouch.name)!r} has no valid signature: {fault}"
         )
     if opened is not None:
         _require_tenant(vouch)
@@ -55,7 +55,7 @@ def _keys() -> VouchKeys:
     try:
         return vouch_keys()
     except ConfigurationError as error:
-        raise refusal("vouch", f"this worker can't say who decides: {error}") from error
+        raise refusal("vouch", f"this worker can't verify who decides: {error}") from error
 
 
 def _require_tenant(vouch: SignedIdentity) -> None:

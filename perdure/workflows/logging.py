@@ -77,7 +77,7 @@ def is_held(held: Held) -> None:
     why = one_line(held.why, 500).rstrip(".")
     log(
         logging.WARNING,
-        "is held (%s): %s. Let it go on: %s",
+        "is held (%s): %s. Continue it: %s",
         held.reason,
         why,
         how,
@@ -87,11 +87,11 @@ def is_held(held: Held) -> None:
 
 def is_let_go_on(go_on: GoOn) -> None:
     """Log who released the run, and the changed options."""
-    by = f", let go on by {one_line(go_on.by)}" if go_on.by else ""
+    by = f" by {one_line(go_on.by)}" if go_on.by else ""
     changes = "".join(
         f", {one_line(name)} is {value!r:.80} now" for name, value in go_on.options.items()
     )
-    log(logging.INFO, "goes on%s%s", by, changes)
+    log(logging.INFO, "is continued%s%s", by, changes)
 
 
 def outcome_is_unknown(request: ToolRequest, error: ActivityError) -> None:
@@ -134,7 +134,7 @@ WAIT_SECONDS = "perdure_person_wait_duration_seconds"
 
 def run_started(about: Mapping[str, str]) -> None:
     """Count a run that begins; `about` holds its labels."""
-    workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have begun with").add(
+    workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have started").add(
         1, about
     )
 

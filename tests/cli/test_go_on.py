@@ -26,13 +26,13 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     assert (await cli("go-on", run_id)).stderr.startswith(f"perdure: run {run_id} is not held")
     assert (await cli("approve", run_id)).code == 0
     await run.says("held (budget): Agent loop exceeded 1 iterations")
-    assert f"perdure go-on {run_id}" in await run.says("let it go on")
+    assert f"perdure go-on {run_id}" in await run.says("continue it from another terminal")
     status = (await cli("status", run_id)).stdout
     assert status.startswith("held, iteration 2")
     assert "held (budget) since" in status
     shown = (await cli("show", run_id)).stdout
     assert shown.startswith(status.partition("\n")[0])
-    assert f"let it go on: perdure go-on {run_id} --max-iterations …\n" in shown
+    assert f"continue it: perdure go-on {run_id} --max-iterations …\n" in shown
     assert f"perdure go-on {run_id}" in status
     [row] = json.loads(
         (

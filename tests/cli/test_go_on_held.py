@@ -67,7 +67,7 @@ async def test_detached_scheduled_and_called_runs_go_on_by_one_command_each(
             status = (await cli("status", run_id)).stdout
             whose = "" if place == run_id else f"run {place} is "
             assert f"{whose}held (credentials) since" in status
-            assert f"let it go on: perdure go-on {run_id}" in status
+            assert f"continue it: perdure go-on {run_id}" in status
         provider.is_renewed = True
         for run_id in held:
             assert (await cli("go-on", run_id)).code == 0

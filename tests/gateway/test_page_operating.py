@@ -41,7 +41,7 @@ async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
     opened: Opened, page: Page, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def is_known_to_the_worker() -> bool:
-        return "A pause is on: run 'paused'" in caplog.text
+        return "A pause begins: run 'paused'" in caplog.text
 
     question = asks(call("ask_user", "c1", question="Which one?", choices=["Oak", "Elm"]))
     agent = {"metadata": {"perdure": {"onFailure": "hold", "maxIterations": 2}}}

@@ -101,7 +101,7 @@ async def test_a_budget_is_raised(stage: Stage, scripted: Scripted, cli: Cli, ad
         [why] = await held(run)
         assert (why.reason, why.kind, why.option) == ("budget", "max_iterations", "max_iterations")
         told = await cli("--address", address, "status", run.id)
-        assert f"let it go on: perdure go-on {run.id} --max-iterations …" in told.stdout
+        assert f"continue it: perdure go-on {run.id} --max-iterations …" in told.stdout
         for options, kind in (
             ({}, "budget"),
             ({"max_iterations": 2}, "budget"),

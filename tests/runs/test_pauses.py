@@ -60,7 +60,7 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
         assert await pause_runs(stage.client, task_queue=stage.task_queue) == pause
 
         async def is_known() -> bool:
-            return f"A pause is on: {pause}" in caplog.text
+            return f"A pause begins: {pause}" in caplog.text
 
         await wait_for(is_known)
         may_end.set()
@@ -126,7 +126,7 @@ async def test_a_late_reading_of_the_record_releases_no_newer_pause(
     watch, older, newer = PauseWatch(RunCache()), f"{stage.task_queue}-1", f"{stage.task_queue}-2"
 
     async def is_told(pause: Pause) -> bool:
-        return f"A pause is on: {pause}" in caplog.text
+        return f"A pause begins: {pause}" in caplog.text
 
     async with in_background(watch.watch, client):
         first = await pause_runs(stage.client, runs=[older])
@@ -138,7 +138,7 @@ async def test_a_late_reading_of_the_record_releases_no_newer_pause(
         slow.may_come.set()
         assert await looking == first
         assert watch.may_be_on(facts(id=newer))
-        assert "A pause is off" not in caplog.text
+        assert "A pause ends" not in caplog.text
     await release_runs(stage.client, [first.id, second.id])
 
 

@@ -60,9 +60,7 @@ async def test_a_call_that_was_given_up_is_not_begun(
         run = await stage.start(scripted_agent(model, [declared]), lost_worker_seconds=LOST)
         result = await run.result()
         await asyncio.wait_for(still.has_begun.wait(), 60)
-        await wait_for(
-            lambda: is_said("is not begun: the server has given this attempt up", caplog)
-        )
+        await wait_for(lambda: is_said("and the server has dropped it", caplog))
     assert begun == []
     [told] = tool_texts(result.messages)
     assert "its worker was lost" in told
@@ -76,9 +74,7 @@ async def test_a_model_call_that_was_given_up_is_not_made(
         run = await stage.start(scripted_agent(model), lost_worker_seconds=LOST)
         assert (await run.result()).output == "done"
         await asyncio.wait_for(still.has_begun.wait(), 60)
-        await wait_for(
-            lambda: is_said("is not begun: the server has given this attempt up", caplog)
-        )
+        await wait_for(lambda: is_said("and the server has dropped it", caplog))
     assert len(model.requests) == 1
 
 

@@ -28,7 +28,7 @@ async def test_a_core_that_never_ends_is_left(caplog: pytest.LogCaptureFixture) 
     with pytest.raises(TimeoutError):
         await bridge.finalize_shutdown()
     assert time.monotonic() - began < 5
-    assert "The worker on the task queue 'books' is left" in caplog.text
+    assert "The worker on the task queue 'books' is abandoned" in caplog.text
 
 
 async def test_each_worker_has_the_bound(client: Client, task_queue: str) -> None:

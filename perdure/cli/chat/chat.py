@@ -39,6 +39,6 @@ async def _chat(given: Given) -> int:
         if given.close:
             await found.session.close()
         if not given.quiet:
-            open_text = f"Go on with the session: {found.command}"
+            open_text = f"Continue the session: {found.command}"
             say(f"Session {found.id} is closed." if given.close else open_text, "faint")
         return code

@@ -1,4 +1,4 @@
-"""Conversation without a terminal: each message is sent when the one before it is answered."""
+"""A conversation without a terminal: it sends each message after the answer to the one before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL_OF_STDIN = "-"
 async def say_all(
     opened: Opened, messages: AsyncIterator[str], *, quiet: bool, as_json: bool
 ) -> int:
-    """Send one message after the other and print each answer; returns the exit code, 1 if any turn
+    """Send one message after the other and print each answer; return the exit code, 1 if any turn
     failed.
     """
     code = DONE
@@ -62,8 +62,8 @@ async def _send(opened: Opened, text: str) -> RunHandle:
 
 
 async def messages_of(messages: Sequence[str]) -> AsyncIterator[str]:
-    """Those of the command line; `-` is all of stdin. Raises `UsageProblem` for one without
-    text.
+    """Return the messages of the command line; `-` is all of stdin. Raises `UsageProblem` for one
+    without text.
     """
     for each in messages:
         text = sys.stdin.read() if each == _ALL_OF_STDIN else each
@@ -73,7 +73,7 @@ async def messages_of(messages: Sequence[str]) -> AsyncIterator[str]:
 
 
 async def lines_of_stdin() -> AsyncIterator[str]:
-    """Yield the lines as they come, but for empty ones."""
+    """Yield the lines as they come, without empty ones."""
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     # A thread that ends with the process: nothing wakes one that waits for input.

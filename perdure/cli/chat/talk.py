@@ -1,4 +1,4 @@
-"""A conversation on a terminal: messages, what else can be typed (`/help`); and how to go on."""
+"""A conversation on a terminal: messages, commands (`/help`), and the way to continue later."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ COMMANDS = {
 _KEYS = (
     "Any other line is a message to the agent; a working agent reads it before its next model "
     "call.",
-    "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
+    "Alt-Enter begins a new line. Ctrl-C discards the typed text; twice, it leaves.",
 )
 
 
 class Commands:
-    """Does what is typed: sends messages, and carries out commands."""
+    """Sends the typed messages, and carries out the typed commands."""
 
     def __init__(self, session: Session, following: Following, screen: Screen) -> None:
         self._session = session
@@ -108,12 +108,12 @@ class Commands:
 _LEAVES = ("/quit",)
 _ADVICE = (
     "Ctrl-C again, or Ctrl-D, leaves, and the session stays; /cancel ends the turn; /help lists "
-    "all that can be typed"
+    "the commands"
 )
 
 
 async def talk(opened: Opened, *, on_stdout: bool) -> int:
-    """Send what is typed and show what comes back, until the person leaves; returns the exit code.
+    """Send each typed line and show the events, until the person leaves; return the exit code.
 
     With `on_stdout`, which is not a terminal then, the answers are written there too.
     """
@@ -139,7 +139,7 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
 
 
 def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[Message]:
-    """Return what was said before the run that starts with this, which shows the rest itself."""
+    """Return the messages before the run that starts with these; the run shows the rest itself."""
     first = first_messages(under_way)[:1] if under_way else []
     for place in range(len(messages) - 1, -1, -1):
         if first and messages[place].role == "user" and messages[place].text == first[0].text:
@@ -183,7 +183,7 @@ def _announce(opened: Opened, said: Sequence[Message]) -> None:
     so_far = f", {count_of(count, 'message')} so far" if count else ""
     say(f"Session {opened.id}: {opened.server.place}, {worker}{so_far}", "strong")
     if not opened.is_old:
-        say(f"  go on with it at any time: {opened.command}    /help lists the commands", "faint")
+        say(f"  continue it at any time: {opened.command}    /help lists the commands", "faint")
 
 
 def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str]) -> None:
@@ -191,9 +191,9 @@ def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str
         say(f"This may not have arrived: {one_line(text)}", "bad")
     if following.unfinished:
         goes_on = (
-            "waits for a worker: it goes on when you come back"
+            "waits for a worker: it continues when you come back"
             if opened.inside
-            else "goes on without this command"
+            else "continues without this command"
         )
         say(f"Run {following.unfinished} {goes_on}.")
     if following.is_closing:
@@ -202,4 +202,4 @@ def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str
             f"{command_line('messages', opened.id)}"
         )
     else:
-        say(f"Session {opened.id} stays. Go on with it: {opened.command}")
+        say(f"Session {opened.id} stays. Continue it: {opened.command}")

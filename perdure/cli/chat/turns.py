@@ -1,5 +1,5 @@
-"""Shows the turns of a session as they come: what the agent writes, what it does, and what was said
-before.
+"""Shows the turns of a session as they come: the agent's texts, its calls, and the earlier
+messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..worker_inside import mention_missing_worker
 
 
 def last_part(messages: Sequence[Message]) -> Iterator[Line]:
-    """Yield the last thing that a person has said, and the texts that followed."""
+    """Yield the last message of a person, and the texts that followed it."""
     said = [message for message in messages if message.role in ("user", "assistant")]
     asked = [place for place, message in enumerate(said) if message.role == "user"]
     for message in said[asked[-1] if asked else 0 :]:
@@ -61,13 +61,11 @@ class Following:
         """Whether the session was closed here."""
 
     def expect_run(self) -> None:
-        """Note that the session has a run or will have one: it was sent a message."""
+        """Note that the session has a run, or will have one, because it was sent a message."""
         self._begun.set()
 
     async def skip_what_is_over(self) -> RunInput | None:
-        """Show no run that has ended; returns what the one under way has begun with, if there is
-        one.
-        """
+        """Skip ended runs; return the messages with which the open run began, if there is one."""
         self.expect_run()
         described = await self._server.client.get_workflow_handle(self._session.id).describe()
         under_way = run_under_way(described)
@@ -78,8 +76,8 @@ class Following:
         return None
 
     async def follow(self, screen: Screen) -> None:
-        """Show one turn after the other until the person leaves, whether or not the server answers
-        all the while.
+        """Show one turn after the other until the person leaves, even if the server is away
+        meanwhile.
         """
         while not screen.left.is_set():
             await self._begun.wait()

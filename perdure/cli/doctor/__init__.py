@@ -1,1 +1,3 @@
-"""`perdure doctor`: what is wrong with a server, its workers and its runs, and what to type."""
+"""`perdure doctor`: finds faults of a server, its workers and its runs, and the commands that fix
+them.
+"""

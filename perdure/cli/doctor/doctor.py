@@ -1,4 +1,6 @@
-"""`perdure doctor`: examine a server, its workers and its runs, and say what to type."""
+"""`perdure doctor`: examines a server, its workers and its runs, and names the command that fixes
+each fault.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ async def examined(
     within: float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> tuple[Report, list[Finding]]:
-    """Return what there is, and what is wrong with it, errors first. Raises `RPCError`.
+    """Return the server, its queues and the findings, errors first. Raises `RPCError`.
 
     A worker that has not polled within so many seconds is gone; None is what the server's polls
     take.
@@ -99,7 +101,7 @@ def _print_report(report: Report, findings: Sequence[Finding]) -> None:
     errors = sum(finding.level == "error" for finding in findings)
     warnings = len(findings) - errors
     if not findings:
-        say("Nothing is wrong that can be seen from here.", "strong")
+        say("No faults found.", "strong")
     else:
         say(
             f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}",

@@ -1,4 +1,4 @@
-"""The table of everything that a doctor can find, with the cures."""
+"""The table of all findings of the doctor, with their fixes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Level = Literal["error", "warning"]
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong."""
+    """One fault."""
 
     id: str
     """For programs."""

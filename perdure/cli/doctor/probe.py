@@ -1,4 +1,4 @@
-"""Probes a server's settings: whether it records, and refuses what many readers ask at once."""
+"""Probes a server's settings: whether it records runs, and refuses many readers at once."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ _SAME = ("storage", "encryption_keys", "vouch_keys", "rates")
 
 
 def of_queue(state: QueueState, within: float) -> Iterator[Finding]:
-    """Yield everything that is wrong with a queue's workers, and with its runs for want of workers:
-    one counts that has polled within so many seconds.
+    """Yield the faults of a queue's workers, and of its runs that lack workers; a worker counts if
+    it has polled within so many seconds.
     """
     yield from _of_workers(state)
     yield from _without_workers(state, within)
@@ -166,7 +166,7 @@ def _lacking(
 
 
 async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Finding]:
-    """Return the held runs, with why the newest of them is held."""
+    """Return the held runs, with the reason of the newest one."""
     runs = [run for state in states for run in state.runs]
     ids = [run.id for run in runs if run.typed_search_attributes.get(STATUS) == "held"]
     if not ids:

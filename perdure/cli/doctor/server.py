@@ -26,9 +26,7 @@ MAX_CLOCK_SECONDS = 2.0
 async def examined_server(
     client: Client, clock: Callable[[], float]
 ) -> tuple[JsonObject, list[Finding]]:
-    """Return what the server is, and what is wrong with it; `clock` is this machine's. Raises
-    `RPCError`.
-    """
+    """Return the server's properties and faults; `clock` is this machine's. Raises `RPCError`."""
     version, namespace = await _version(client), client.namespace
     findings = [*of_version(version)]
     hours, ahead = await retention_hours(client), 0.0
@@ -75,8 +73,8 @@ def of_version(version: str) -> Iterator[Finding]:
 
 
 async def retention_hours(client: Client) -> float | None:
-    """Return how long the namespace keeps closed runs; None where there is no such namespace.
-    Raises `RPCError`.
+    """Return the hours for which the namespace keeps closed runs; None if there is no such
+    namespace. Raises `RPCError`.
     """
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:

@@ -33,9 +33,7 @@ ANSWER_SECONDS = 3.0
 
 
 def needed_variables(model: Model) -> tuple[str, ...]:
-    """Return the variables of a worker's environment of which the model needs one; () where it
-    needs none.
-    """
+    """Return the environment variables of which the model needs one; () if it needs none."""
     written = (model.connection and model.connection.api_key) or ""
     named = env_name(written)
     return (named,) if named else key_variables(model)
@@ -43,7 +41,7 @@ def needed_variables(model: Model) -> tuple[str, ...]:
 
 @dataclass
 class QueueWorker:
-    """A worker that has polled a queue of late."""
+    """A worker that has polled a queue recently."""
 
     identity: str
     version: Version | None
@@ -103,7 +101,7 @@ class QueueState:
 
 
 async def queue_states(client: Client, queues: Iterable[str], limit: int) -> list[QueueState]:
-    """Return the queues of open runs, and those that are named, with what the runs need. Raises
+    """Return the queues of open runs, and the named ones, with the needs of the runs. Raises
     `RPCError`.
     """
     states = {name: QueueState(name) for name in queues}

@@ -1,4 +1,4 @@
-"""Sessions as programs written for KAOS read them: its memory, by its names."""
+"""Sessions in the terms of KAOS's memory, for programs that were written for KAOS."""
 
 from .events import EVENT_TYPES as EVENT_TYPES
 from .events import MemoryEvent as MemoryEvent

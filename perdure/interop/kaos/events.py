@@ -1,4 +1,4 @@
-"""A run as the events that KAOS's memory would have of it, in their order."""
+"""A run as the events of KAOS's memory, in their order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVENT_TYPES = (
 
 @dataclass
 class MemoryEvent:
-    """One event, by KAOS's names."""
+    """One event, in KAOS's terms."""
 
     event_id: str
     """`event_` and 8 hexadecimal digits; the same whenever the event is read."""
@@ -65,7 +65,7 @@ class MemoryEvent:
 
     @classmethod
     def from_dict(cls, data: JsonView) -> MemoryEvent:
-        """Return the event that `to_dict` has written. Raises KeyError and ValueError for anything
+        """Return the event in the JSON of `to_dict`. Raises KeyError and ValueError for anything
         else.
         """
         return cls(

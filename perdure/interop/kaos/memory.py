@@ -1,5 +1,5 @@
-"""KAOS's memory, by the calls of its Python class: kept by Temporal, or none, as the environment
-asks.
+"""KAOS's memory, with the methods of its Python class: Temporal keeps it, unless the environment
+disables it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SessionMemory:
 
 
 class KaosMemory:
-    """The sessions of one agent, and whatever other sessions the server keeps.
+    """The sessions of one agent, and all other sessions that the server keeps.
 
     `agent` is needed only to begin sessions (`create_session`, `get_or_create_session`);
     `task_queue` and `options` are as for `session`. Nothing is ever evicted: of more sessions than
@@ -93,8 +93,8 @@ class KaosMemory:
         self.max_events_per_session = max_events_per_session
 
     def session(self, session_id: str, *, user_id: str | None = None) -> Session:
-        """Session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises
-        ValueError.
+        """Return the session of that id, to send it messages: `await
+        memory.session(id).send("Hi")`. Raises ValueError.
         """
         return session(
             self._client,
@@ -112,8 +112,8 @@ class KaosMemory:
     async def create_session(
         self, app_name: str = "agent", user_id: str = "user", session_id: str | None = None
     ) -> str:
-        """Begin a session, unless one of that id is under way, and return its id; the agent's name
-        is its `app_name`.
+        """Begin a session, unless one of that id is open, and return its id; the agent's name is
+        its `app_name`.
 
         Raises `ConfigurationError` without an agent, and what `Session.begin` raises.
         """
@@ -204,16 +204,14 @@ class KaosMemory:
         return [event for event in events if not event_types or event.event_type in event_types]
 
     async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
-        """Return the last of what was said, as lines that begin with `User: ` and `Assistant: `."""
+        """Return the last messages, as lines that begin with `User: ` and `Assistant: `."""
         speakers = {"user_message": "User", "agent_response": "Assistant"}
         events = await self.get_session_events(session_id, list(speakers))
         last = events[-max_events:] if max_events > 0 else []
         return "\n".join(f"{speakers[event.event_type]}: {event.content}" for event in last)
 
     async def list_sessions(self, user_id: str | None = None) -> list[str]:
-        """The ids of the newest sessions, those of one user if one is given, the oldest of them
-        first.
-        """
+        """Return the ids of the newest sessions, of one user if given, the oldest of them first."""
         found: list[str] = []
         async for id in stored_sessions(self._client, without=self._removed, user=user_id):
             found.append(id)
@@ -222,8 +220,8 @@ class KaosMemory:
         return found[::-1]
 
     async def delete_session(self, session_id: str) -> bool:
-        """Have the server remove a session and its runs, under way or not, for good; False when
-        there is none.
+        """Have the server remove a session and its runs, open or closed, for good; False when there
+        is none.
 
         The server takes up to some minutes for it, in which other readers still find what has ended
         by then.
@@ -234,7 +232,7 @@ class KaosMemory:
         return True
 
     async def get_memory_stats(self) -> dict[str, int]:
-        """Return how many sessions and events there are. All of these sessions are read for it."""
+        """Return the numbers of sessions and events, for which it reads all sessions."""
         sessions = await self.list_sessions()
         events = sum([len(await self.get_session_events(id)) for id in sessions])
         average = events // len(sessions) if sessions else 0
@@ -245,8 +243,8 @@ class KaosMemory:
         }
 
     async def cleanup_old_sessions(self, max_age_hours: float = 24) -> int:
-        """Remove the sessions in which nothing has happened for so long, as `delete_session` does;
-        how many.
+        """Remove the sessions without events for so long, as `delete_session` does; return their
+        number.
         """
         oldest = datetime.now(UTC) - timedelta(hours=max_age_hours)
         removed = 0
@@ -267,7 +265,7 @@ def _returning(value: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
 
 
 class NullMemory:
-    """Takes every call of `KaosMemory` and keeps nothing; no call asks a server, or raises."""
+    """Accepts all calls of `KaosMemory` and keeps nothing; no call contacts a server, or raises."""
 
     async def create_session(
         self, app_name: str = "", user_id: str = "", session_id: str | None = None

@@ -1,6 +1,4 @@
-"""Sessions that a server keeps, and the events of one: those of its runs, and notes that somebody
-has added.
-"""
+"""Sessions that a server keeps, and the events of one: those of its runs, and added notes."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class SessionEvents:
-    """Reads the events of sessions; those of runs that have ended are read once, as long as there
-    is room for them.
+    """Reads the events of sessions; those of ended runs are read once, as long as they fit into the
+    cache.
     """
 
     def __init__(self, client: Client) -> None:
@@ -122,7 +120,7 @@ async def stored_sessions(
 
 
 async def stored_session(client: Client, id: str) -> Stored | None:
-    """Return what the server tells of a session of that id; None when there is none. Raises
+    """Return the server's description of the session of that id; None when there is none. Raises
     `RPCError`.
     """
     try:

@@ -1,6 +1,4 @@
-"""Where values go that are too large for Temporal: a folder, S3 or Google Cloud Storage, chosen by
-one URL.
-"""
+"""Stores values too large for Temporal: in a folder, S3 or Google Cloud Storage, by URL."""
 
 from .cloud import close_storage
 from .drivers import STORE_FROM_BYTES, VARIABLE, open_storage, storage_from_environment, values_of

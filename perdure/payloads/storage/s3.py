@@ -1,4 +1,4 @@
-"""Keeps values in Amazon's S3, and in what speaks its protocol."""
+"""Keeps values in Amazon's S3, and in other storages with its protocol."""
 
 from __future__ import annotations
 

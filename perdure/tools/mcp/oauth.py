@@ -221,7 +221,7 @@ class _Personal(OAuthClientProvider):
         context.token_expiry_time = 1.0  # Forces a renewal.
         if not context.can_refresh_token():
             text = (
-                "its token has ended, and its authorization server gave none to renew it: "
+                "its token has expired, and its authorization server gave no refresh token: "
                 f"{self._tokens.advice}"
             )
             raise OAuthProblem(text)
@@ -385,7 +385,7 @@ class OAuthTokens(httpx2.Auth):
             text = one_line(redacted_excerpt(f"{error}"), 400)
             raise OAuthProblem(f"its authorization server gave no token: {text}") from None
         if not (token := self._tokens.token):
-            raise OAuthProblem("its authorization server gave a token that ends at once")
+            raise OAuthProblem("its authorization server gave a token that expires at once")
         return token
 
     def _provider(self) -> OAuthClientProvider:

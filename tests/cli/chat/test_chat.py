@@ -44,7 +44,7 @@ async def test_in_a_pipe_the_answers_alone_are_on_stdout(cli: Cli, client: Clien
     assert finished.stdout == "Heard: one.\nHeard: one, fail, two.\n"
     assert finished.code == 1, "a turn has failed"
     assert f"Run {id}/2 ended without a result" in finished.stderr
-    assert finished.stderr.endswith(f"Go on with the session: perdure chat --session {id}\n")
+    assert finished.stderr.endswith(f"Continue the session: perdure chat --session {id}\n")
     said = await session(client, None, id).messages()
     assert [message.text for message in said if message.role == "user"] == ["one", "fail", "two"]
 
@@ -67,7 +67,7 @@ async def test_a_conversation_outlives_its_terminal(
 ) -> None:
     notes, there = tmp_path / "notes", tmp_path / "there"
     pane = await chat(tmux, *TALKER, "--session", id)
-    await pane.shows(rf"go on with it at any time: perdure chat --session {id} .*\n>")
+    await pane.shows(rf"continue it at any time: perdure chat --session {id} .*\n>")
     pane.type("hello")
     await pane.shows(rf"\nHeard: hello\.\n[^§]* {id}/1: 1 model call")
     pane.type(f"note {notes}; wait {there}")
@@ -87,7 +87,7 @@ async def test_a_conversation_outlives_its_terminal(
     await back.shows(rf"\nHeard: hello, note, hurry\.\n[^§]* {id}/2: 3 model calls")
     back.press("C-d")
     await back.ends()
-    assert f"Session {id} stays. Go on with it: perdure chat --session {id}" in back.text
+    assert f"Session {id} stays. Continue it: perdure chat --session {id}" in back.text
     assert notes.read_text() == "noted\n", "what was finished is not repeated"
     said = await session(client, None, id).messages()
     assert [message.role for message in said].count("user") == 3
@@ -141,7 +141,7 @@ def short_path() -> Iterator[Path]:
 @pytest.mark.trial
 async def test_two_terminals_in_one_session(tmux: Tmux, id: str, short_path: Path) -> None:
     first = await chat(tmux, *TALKER, "--session", id)
-    await first.shows(r"go on with it at any time.*\n>")
+    await first.shows(r"continue it at any time.*\n>")
     first.type(f"wait {short_path / 'there'}")
     await first.shows(r"[.0-9]+ s wait\(")
     second = await chat(tmux, "--session", id)
@@ -174,7 +174,7 @@ async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: 
         "--session",
         id,
     )
-    await pane.shows(r"go on with it at any time.*\n>")
+    await pane.shows(r"continue it at any time.*\n>")
     pane.type("pay")
     await pane.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")
     pane.press("C-c")

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.cli.doctor.doctor import examined
-from perdure.cli.doctor.findings import Finding
+from perdure.cli.doctor.findings import CHECKS, Finding
 from perdure.cli.doctor.server import of_version
 from perdure.cli.doctor.workers import QueueWorker
 from perdure.cli.server_connection import ServerConnection
@@ -116,6 +116,11 @@ def test_a_server_that_is_too_old() -> None:
     assert old.text == "the server's version is 1.29.1, perdure needs 1.31"
     assert old.do.startswith("upgrade the server to 1.31 or newer")
     assert not [*of_version("1.31.0"), *of_version("unknown")]
+
+
+def test_the_page_has_a_row_for_each_finding() -> None:
+    page = (Path(__file__).parents[3] / "docs/operations/doctor.md").read_text()
+    assert [id for id in CHECKS if f"`{id}`" not in page] == []
 
 
 async def hold_a_run(stage: Stage) -> None:

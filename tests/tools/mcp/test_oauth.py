@@ -187,7 +187,7 @@ async def test_a_grant_that_nothing_renews(both: Authority) -> None:
     tools = await Tools(personal(both)).ask()
     both.end_tokens()
     assert (
-        "gave none to renew it: type perdure connect" in (await tools.call("echo", text="x")).text
+        "gave no refresh token: type perdure connect" in (await tools.call("echo", text="x")).text
     )
     await tools.kind.close()
 

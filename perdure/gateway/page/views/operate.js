@@ -44,7 +44,7 @@ function Doctor() {
   const note = found ? `${plain(found.server.address)}, version ${plain(found.server.version)}, namespace ${plain(found.server.namespace)}` : "";
   return html`<${Part} name="Findings" note=${note} problem=${problem}>
     ${!found && !problem && html`<p class="about">Examining…</p>`}
-    ${found?.findings.length === 0 && html`<p class="done">✓ Nothing is wrong that can be seen from here.</p>`}
+    ${found?.findings.length === 0 && html`<p class="done">✓ No faults found.</p>`}
     ${found?.findings.length > 0 && html`<ul class="list">${found.findings.map((/** @type {any} */ each) => html`<li class="finding"><strong class=${each.level === "error" ? "failed" : "person"}>${each.level === "error" ? "✕ error" : "● warning"}</strong>
       <div>${plain(each.text)}${each.do && html`<div class="about">→ ${plain(each.do)}</div>`}</div></li>`)}</ul>`}
     <p><${Act} act=${examine} busy="Examining…">Examine again<//></p>
