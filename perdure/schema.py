@@ -154,33 +154,6 @@ def _with_null(schema: Schema) -> Schema:
     return schema
 
 
-_OPENING = frozenset(
-    (
-        *(
-            "additionalProperties",
-            "patternProperties",
-            "unevaluatedProperties",
-            "propertyNames",
-            "dependentSchemas",
-        ),
-        *("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"),
-    )
-)
-"""Keywords that decide which further properties an object may have."""
-
-
-def is_silent(schema: Schema) -> bool:
-    """Return whether a schema of `type: object` leaves open which properties it allows besides its
-    own.
-    """
-    return not schema.keys() & _OPENING
-
-
-def closed_schema(schema: Schema) -> Schema:
-    """Return the schema, which allows no properties besides its own unless it declares which."""
-    return {**schema, "additionalProperties": False} if is_silent(schema) else schema
-
-
 def without_properties(schema: Schema, names: frozenset[str]) -> Schema:
     """Return a schema of `type: object` without these properties."""
     if not names:

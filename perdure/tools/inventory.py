@@ -16,13 +16,13 @@ from ..arguments import json_value
 from ..declared_tools import ApprovalPolicy, FunctionTool, OfferedFunction, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..schema import closed_schema, without_properties
+from ..schema import without_properties
 from ..settings.child_agents import handoffs_of
 from ..text import did_you_mean
 from ..tool_calls import ToolSpec
 from .declaration import completed_declaration, contradiction, has_parameters, place_of
 from .handlers import Handler, Handlers
-from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
+from .kind import Asking, Offering, ToolOfferError, ToolUnavailable, closed_schema
 from .resources import Resources
 from .results import describe
 from .signature import UnfitDepsError, signature_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..agents import Agent
 from ..declared_tools import Tool
 from ..errors import ConfigurationError
-from ..messages import JsonObject
+from ..json_types import JsonObject, JsonView
 from ..prompty.worker_limits import OPEN, WorkerLimits
 from ..redaction import get_logger
 
@@ -343,3 +343,30 @@ def _built_in_kind(name: str) -> Callable[[], object] | None:
     module, _, attribute = BUILT_IN[name].partition(":")
     make: Callable[[], object] = getattr(import_module(module, __package__), attribute)
     return make
+
+
+_OPENING = frozenset(
+    (
+        *(
+            "additionalProperties",
+            "patternProperties",
+            "unevaluatedProperties",
+            "propertyNames",
+            "dependentSchemas",
+        ),
+        *("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"),
+    )
+)
+"""Keywords that decide which further properties an object may have."""
+
+
+def is_silent(schema: JsonView) -> bool:
+    """Return whether a schema of `type: object` leaves open which properties it allows besides its
+    own.
+    """
+    return not schema.keys() & _OPENING
+
+
+def closed_schema(schema: JsonView) -> JsonObject:
+    """Return the schema, which allows no properties besides its own unless it declares which."""
+    return {**schema, "additionalProperties": False} if is_silent(schema) else dict(schema)

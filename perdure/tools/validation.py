@@ -15,9 +15,10 @@ from referencing.exceptions import Unresolvable
 
 from ..declared_tools import OfferedFunction, Property, Tool
 from ..json_types import JsonObject, JsonView
-from ..schema import LENIENT, closed_schema, is_silent, object_schema
+from ..schema import LENIENT, object_schema
 from ..text import nearest, one_line, unknown_argument
 from ..tool_calls import ToolSpec
+from .kind import closed_schema, is_silent
 
 MAX_STEPS = 50_000
 """Limit of evaluated keywords, about half a second on a worker. References can multiply
@@ -113,7 +114,7 @@ def edited_problems(schema: JsonView, arguments: JsonView) -> list[str]:
     An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is
     a mistake. The schema may be foreign: see `schema_problems`.
     """
-    return _problems(closed_schema(dict(schema)), _without_nulls(schema, arguments))
+    return _problems(closed_schema(schema), _without_nulls(schema, arguments))
 
 
 def unknown_arguments(given: Iterable[str], known: Collection[str]) -> list[str]:
@@ -173,7 +174,7 @@ def _strays(schema: JsonView, given: JsonView) -> Iterator[str]:
     """
     known = schema.get("properties") or {}
     missing = [name for name in known if name not in given]
-    if missing and is_silent(dict(schema)):
+    if missing and is_silent(schema):
         yield from (
             unknown_argument(name, missing)
             for name in given

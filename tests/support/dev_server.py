@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from temporalio.client import Client
 from temporalio.converter import DataConverter
+from temporalio.service import GrpcCompression
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import connect
@@ -42,7 +43,7 @@ async def server_in_memory(
     **more: Any,
 ) -> AsyncIterator[WorkflowEnvironment]:
     """A server with perdure's search attributes; `settings` are pairs of dynamic configuration,
-    `key=value`.
+    `key=value`. As `perdure.client.connect` does on this machine, its client compresses nothing.
     """
     binary = find_binary()
     async with await WorkflowEnvironment.start_local(
@@ -53,7 +54,13 @@ async def server_in_memory(
         search_attributes=search_attributes.ALL,
         **more,
     ) as environment:
-        yield environment
+        yield WorkflowEnvironment.from_client(
+            await environment.connect_client(
+                data_converter=data_converter,
+                identity=environment.client.identity,
+                grpc_compression=GrpcCompression.NONE,
+            )
+        )
 
 
 class DevServer:

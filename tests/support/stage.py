@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Worker
 
 from perdure.agents import Agent
-from perdure.client import RunHandle, start_run
+from perdure.client import RunHandle, connect, start_run
 from perdure.history.chain import read_links
 from perdure.messages import Message
 from perdure.options import RunOptions
@@ -85,7 +85,7 @@ class Stage:
     async def another_worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
         """A second worker beside the first, with a connection of its own, as each worker needs."""
         address = self.client.service_client.config.target_host
-        client = await Client.connect(address, data_converter=self.client.data_converter)
+        client = await connect(address, data_converter=self.client.data_converter)
         async with create_worker(client, task_queue=self.task_queue, tools=tools, **more) as worker:
             yield worker
 
