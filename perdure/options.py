@@ -91,7 +91,7 @@ class RunOptions(BaseModel):
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, decompressed; a longer one fails the call."""
     on_failure: Literal["fail", "hold"] | None = unless_none()
-    """The reaction to a failure that waiting may cure (a provider's limit, a refused key, a missing
+    """The reaction to a failure that waiting may fix (a provider's limit, a refused key, a missing
     tool or server, a budget): fail, or hold the run until a person resumes it. By default the
     worker's owner decides, else it fails (§9.10)."""
     output_retries: int = Field(default=2, ge=0)

@@ -51,7 +51,7 @@ async def require_consent(
             "asked"
         )
     say(f"{title} may not be yours. Look at this first:\n{shown}")
-    if not await asyncio.to_thread(click.confirm, "Go on?", err=True):
+    if not await asyncio.to_thread(click.confirm, "Continue?", err=True):
         raise Failure("nothing was started")
 
 

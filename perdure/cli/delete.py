@@ -134,8 +134,8 @@ def _say_what(
         say(f"and {len(left) - 20:,} more, which --json has", "strong")
     if histories:
         called = [id for id in gone if id not in targets]
-        begun = f"; of runs that they had begun: {len(called):,}" if called else ""
-        say(f"Gone for good: histories: {histories:,}{begun}", "faint")
+        begun = f", called runs: {len(called):,}" if called else ""
+        say(f"Deleted for good: histories: {histories:,}{begun}", "faint")
     return {
         "runs": sorted(gone),
         "histories": histories,

@@ -120,7 +120,7 @@ async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = Fa
     if left:
         others = f", and {len(left) - 1} more" if len(left) > 1 else ""
         say(f"Still in force: {left[0]}{others} (perdure pause --list)")
-    return show_report("go-on", "Go on", report, as_json, released=[each.id for each in released])
+    return show_report("go-on", "Resumed", report, as_json, released=[each.id for each in released])
 
 
 async def _resume_all(server: ServerConnection, selection: RunSelection, go_on: GoOn) -> Report:

@@ -25,7 +25,7 @@ async def sweep(given: Given) -> None:
             if not given.yes:
                 place = f"the namespace {server.client.namespace!r} of {server.place}"
                 count = count_of(len(found.removed), "value")
-                await require_yes(f"Remove {count} that nothing in {place} refers to?", "sweep")
+                await require_yes(f"Delete {count} to which nothing in {place} refers?", "sweep")
             found = await sweep_storage(server.client, older_than=older_than, shared=shared)
     if given.as_json:
         answer({"action": "sweep", "dryRun": given.dry_run, **found.model_dump()})

@@ -39,7 +39,7 @@ class ScopeBody(CamelCase):
 
 
 class FindingView(CamelCase):
-    """A fault, and its cure."""
+    """A fault, and its fix."""
 
     id: str
     level: str

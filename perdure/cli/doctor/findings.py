@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 CHECKS: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("findings.json").read_text(encoding="utf-8")
 )
-"""Id of a finding → its level, its text, and its cure."""
+"""Id of a finding → its level, its text, and its fix."""
 
 
 def finding(id: str, **about: Any) -> Finding:
@@ -43,8 +43,8 @@ def finding(id: str, **about: Any) -> Finding:
         name: examples(each) if isinstance(each, list) else each for name, each in about.items()
     }
     shown["count"] = count_of(len(about.get("runs", ())), "open run")
-    text, cure = check["text"].format(**shown), check["do"].format(**shown)
-    return Finding(id, check["level"], text, cure, about)
+    text, fix = check["text"].format(**shown), check["do"].format(**shown)
+    return Finding(id, check["level"], text, fix, about)
 
 
 def examples(ids: list[str], most: int = 3) -> str:
