@@ -22,7 +22,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run page test check format bench cluster cluster-test chaos soak kills simulate simulate-defects trial dev docs pins release clean
+.PHONY: run page test check format bench cluster cluster-test chaos soak rollout kills simulate simulate-defects trial dev docs pins release clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -61,6 +61,9 @@ chaos: cluster  ## kill, freeze and cut everything while mixed runs work, then c
 
 soak: cluster  ## 2,000 waiting runs next to 100 active ones, for 20 minutes
 	$(BIN)/python -m cluster.soak $(ARGS)
+
+rollout: cluster  ## ten versions of the workers, three faulty ones, under 200 runs of which some wait
+	$(BIN)/python -m cluster.rollout $(ARGS)
 
 kills: $(VENV)/installed-dev  ## kill workers and an embedded server, again and again
 	$(BIN)/python -m pytest -m chaos $(ARGS)

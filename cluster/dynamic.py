@@ -17,10 +17,14 @@ FOR_TESTS = {
     "history.retentionTimerJitterDuration": "0s",
     "frontend.WorkflowTimeSkippingEnabled": True,
     "frontend.exposeAuthorizerErrors": True,
+    "matching.wv.VersionDrainageStatusRefreshInterval": "5s",
+    "matching.wv.VersionDrainageStatusVisibilityGracePeriod": "5s",
     "matching.numTaskqueueReadPartitions": 1,
     "matching.numTaskqueueWritePartitions": 1,
 }
-"""Ids are used again at once, retention is short; order and fairness hold for one partition."""
+"""Ids are used again at once, retention and the time until a version is drained are short; order
+and fairness hold for one partition.
+"""
 
 
 def compose() -> dict[str, Any]:

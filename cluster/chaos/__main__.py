@@ -15,22 +15,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from temporalio.service import RPCError
-from temporalio.worker import Replayer
-
 from perdure.client import connect
-from perdure.workflows.agent_run import AgentRun
-from perdure.workflows.notices import Notice
-from perdure.workflows.runner import OwnWorkflowRunner
-from perdure.workflows.session.session import Session
 
 from .. import client
 from ..home import HOME
 from . import agents
-from .check_effects import Checked, check, read
-from .check_replay import replayed
+from .check_effects import read
 from .faults import Faults
 from .processes import Processes
+from .verdict import verdict
 
 
 async def main(given: argparse.Namespace) -> int:
@@ -46,6 +39,8 @@ async def main(given: argparse.Namespace) -> int:
     folder.mkdir(parents=True)
     processes = Processes(folder, given.seed)
     agents.write(folder, processes.services)
+    processes.mount()
+    os.environ["PERDURE_STORAGE"] = processes.storage.as_uri()
     began = time.monotonic()
     try:
         await processes.start("services")
@@ -84,14 +79,7 @@ async def _told(folder: Path, given: argparse.Namespace) -> int:
 
 async def _report(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     temporal = await connect()
-    checked = await _patiently(temporal, folder)
-    replayer = Replayer(
-        workflows=[AgentRun, Session, Notice],
-        data_converter=temporal.data_converter,
-        unsandboxed_workflow_runner=OwnWorkflowRunner(),
-        debug_mode=True,
-    )
-    count, wrong = await replayed(temporal, replayer)
+    checked, count = await verdict(temporal, folder)
     load = read(folder, "load")
     runs = [entry for entry in load if entry["event"] in ("started", "asked", "turn")]
     faults = Counter(entry["fault"] for entry in read(folder, "faults"))
@@ -107,24 +95,8 @@ async def _report(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
         "looked at": dict(sorted(checked.counts.items())),
         "histories replayed": count,
         "recovery of a killed worker's calls, seconds": _distribution(checked.recoveries),
-        "wrong": [*checked.wrong, *wrong],
+        "wrong": checked.wrong,
     }
-
-
-async def _patiently(temporal: Any, folder: Path) -> Checked:
-    """Executions that are open are given a minute more, after the last fault."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            checked = await check(temporal, folder)
-        except RPCError:
-            if time.monotonic() > end:
-                raise
-        else:
-            is_open = any(each.startswith("an execution is closed") for each in checked.wrong)
-            if not is_open or time.monotonic() > end:
-                return checked
-        await asyncio.sleep(5)
 
 
 def _distribution(values: list[float]) -> dict[str, float]:

@@ -21,6 +21,7 @@ def _function(name: str) -> dict[str, Any]:
 def write(folder: Path, services: str) -> None:
     """Write `main.prompty`, which all shapes use, and the agents that it calls or hands over to."""
     functions = ["step", "slow", "pay", "approved", "in_thread", "local_note", "apart"]
+    functions += ["hangs", "large"]
     environment = {"CHAOS_FOLDER": str(folder), "PYTHONPATH": str(ROOT)}
     notes = {
         "name": "notes",

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ GROUPS = {
         "kill_gateway": 2,
         "freeze_gateway": 1,
         "kill_services": 1,
+        "freeze_services": 1,
+        "fill_disk": 2,
     },
     "the server's": {
         "kill_frontend": 2,
@@ -99,7 +102,7 @@ class Faults:
 
     async def _freeze(self, what: str) -> dict[str, Any]:
         seconds = self._random.uniform(1.0, 12.0)
-        if what in ("worker", "gateway"):
+        if what in ("worker", "gateway", "services"):
             process = self._processes.any(what)
             process.send(signal.SIGSTOP)
             await asyncio.sleep(seconds)
@@ -109,6 +112,16 @@ class Faults:
         await self._signal(name, "STOP")
         await asyncio.sleep(seconds if what != "postgresql" else min(seconds, 6.0))
         return await self._signal(name, "CONT")
+
+    async def _fill(self, _: str) -> dict[str, Any]:
+        """Leave no byte free on the disk of the large values."""
+        filler = self._processes.storage / "filler"
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(1 << 16)):
+                continue
+        await asyncio.sleep(self._random.uniform(2.0, 8.0))
+        filler.unlink()
+        return {}
 
     async def _drop(self, _: str) -> dict[str, Any]:
         await asyncio.to_thread(client.network, "drop")

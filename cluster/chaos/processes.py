@@ -8,6 +8,7 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..home import ROOT
 from .agents import QUEUE
 
 SERVICES_PORT, GATEWAY_PORT = 19001, 19002
+STORAGE_MEGABYTES = 200
 WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"the webhooks of the chaos runs").decode()
 
 
@@ -38,6 +40,8 @@ class Process:
     kind: str
     number: int
     running: asyncio.subprocess.Process
+    environment: dict[str, str]
+    """What it has in its environment, beside what all have."""
 
     @property
     def pid(self) -> int:
@@ -51,14 +55,19 @@ class Process:
 class Processes:
     """Starts and replaces them; all of them end with it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self._folder, self._seed = folder, seed
+    def __init__(self, folder: Path, seed: int, services_port: int = SERVICES_PORT) -> None:
+        self._folder, self._seed, self._port = folder, seed, services_port
         self._random = random.Random(seed)
         self.all: list[Process] = []
 
     @property
+    def storage(self) -> Path:
+        """The folder of large values, on a small disk of its own."""
+        return self._folder / "storage"
+
+    @property
     def services(self) -> str:
-        return f"http://127.0.0.1:{SERVICES_PORT}"
+        return f"http://127.0.0.1:{self._port}"
 
     @property
     def gateway(self) -> str:
@@ -67,8 +76,9 @@ class Processes:
     def any(self, kind: str) -> Process:
         return self._random.choice([each for each in self.all if each.kind == kind])
 
-    async def start(self, kind: str, number: int = 1) -> Process:
-        process = Process(kind, number, await self._begin(kind, number))
+    async def start(self, kind: str, number: int = 1, **environment: str) -> Process:
+        running = await self._begin(kind, number, environment)
+        process = Process(kind, number, running, environment)
         self.all.append(process)
         return process
 
@@ -76,7 +86,7 @@ class Processes:
         """Another one in the place of one that has been killed."""
         await process.running.wait()
         self.all.remove(process)
-        await self.start(process.kind, process.number)
+        await self.start(process.kind, process.number, **process.environment)
 
     async def mend(self) -> int:
         """Start again what has ended by itself, as whoever supervises it would; how many did."""
@@ -85,14 +95,24 @@ class Processes:
             await self.replace(process)
         return len(ended)
 
+    def mount(self) -> None:
+        """Make the small disk, which takes root's rights. Raises CalledProcessError."""
+        self.storage.mkdir()
+        size = f"size={STORAGE_MEGABYTES}m"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", size, "chaos", self.storage], check=True)
+
     async def end(self) -> None:
         for process in self.all:
             process.send(signal.SIGCONT)
             process.send(signal.SIGKILL)
         for process in self.all:
             await process.running.wait()
+        if self.storage.is_mount():
+            subprocess.run(["umount", self.storage], check=True)
 
-    async def _begin(self, kind: str, number: int) -> asyncio.subprocess.Process:
+    async def _begin(
+        self, kind: str, number: int, environment: dict[str, str]
+    ) -> asyncio.subprocess.Process:
         with (self._folder / f"{kind}-{number}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 *self._command(kind),
@@ -102,6 +122,7 @@ class Processes:
                     "CHAOS_FOLDER": str(self._folder),
                     "OPENAI_API_KEY": "any",
                     "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
+                    **environment,
                 },
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -114,9 +135,11 @@ class Processes:
         match kind:
             case "worker":
                 return [python, "-m", "cluster.chaos.worker", folder]
+            case "broken":
+                return [python, "-m", "cluster.chaos.broken_worker"]
             case "services":
                 seed = str(self._random.randrange(1 << 30))
-                return [python, "-m", "cluster.chaos.services", folder, str(SERVICES_PORT), seed]
+                return [python, "-m", "cluster.chaos.services", folder, str(self._port), seed]
             case "gateway":
                 options = ["--task-queue", QUEUE, "--port", str(GATEWAY_PORT)]
                 main = str(self._folder / "main.prompty")

@@ -28,6 +28,8 @@ SCRIPTS: dict[str, list[Calls]] = {
     "gateway": [STEP, STEP],
     "webhook": [STEP],
     "cancelled": [[("slow", {})]] * 12,
+    "hung": [[("hangs", {})], STEP],
+    "large": [[("large", {})], STEP],
 }
 ONCE = ("pay", "add_entry", "approved", "write_note")
 """Tools whose effect may never come twice."""

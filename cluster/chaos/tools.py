@@ -14,12 +14,13 @@ from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
 FOLDER = Path(os.environ.get("CHAOS_FOLDER", "."))
+LARGE_BYTES = 300_000
 
 
 def note(event: str, tool: str, text: str, context: ToolContext | None = None) -> None:
     """One line, by one write: many processes append to the file."""
     entry: dict[str, Any] = {"at": time.time(), "event": event, "tool": tool, "text": text}
-    entry["pid"] = os.getpid()
+    entry |= {"pid": os.getpid(), "build": os.environ.get("TEMPORAL_WORKER_BUILD_ID", "")}
     if context:
         entry |= {"run": context.run_id, "call": context.call_id, "key": context.idempotency_key}
         entry["attempt"] = context.attempt
@@ -81,4 +82,22 @@ def apart(context: ToolContext, text: str = "") -> str:
     return f"apart {text} done"
 
 
-ALL = [step, slow, pay, approved, in_thread, local_note, apart]
+@tool(timeout=5)
+async def hangs(context: ToolContext, text: str = "") -> str:
+    """Take a step that half of the time never ends."""
+    note("start", "hangs", text, context)
+    if random.random() < 0.5:
+        await asyncio.Event().wait()
+    note("end", "hangs", text, context)
+    return f"hangs {text} done"
+
+
+async def large(context: ToolContext, text: str = "") -> str:
+    """Read a large file, of 600 KB, which compresses to half of it."""
+    note("start", "large", text, context)
+    read = os.urandom(LARGE_BYTES).hex()
+    note("end", "large", text, context)
+    return f"large {text} done {read}"
+
+
+ALL = [step, slow, pay, approved, in_thread, local_note, apart, hangs, large]

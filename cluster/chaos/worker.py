@@ -1,4 +1,4 @@
-"""One worker of the runs, until it is killed."""
+"""One worker of the runs, until it is killed; of the version that its environment names, if any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ async def main(folder: str) -> None:
     worker = create_worker(
         client,
         task_queue=QUEUE,
-        tools=tools.ALL,
+        tools=[] if "CHAOS_WITHOUT_TOOLS" in os.environ else tools.ALL,
+        deployment=os.environ.get("TEMPORAL_DEPLOYMENT_NAME"),
+        build_id=os.environ.get("TEMPORAL_WORKER_BUILD_ID"),
         limits=OPEN,
         prompt_root=folder,
         max_concurrent_activities=40,
