@@ -160,7 +160,11 @@ async def show(given: Given) -> None:
     async with open_run(given.id) as (server, handle):
         with waiting_shown():
             found = await summary(server, handle)
-        lines = [] if given.as_json else (await read_state(server, handle, given.id)).lines
+        lines = (
+            []
+            if given.as_json
+            else (await read_state(server, handle, given.id, with_steps=True)).lines
+        )
     if given.as_json:
         answer(found)
         return

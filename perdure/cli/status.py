@@ -40,8 +40,12 @@ async def status(given: Given) -> None:
         answer(each)
 
 
-async def read_state(server: ServerConnection, handle: RunHandle, named: str) -> State:
-    """Read the status of the run; `named` is its id, or that of its session."""
+async def read_state(
+    server: ServerConnection, handle: RunHandle, named: str, *, with_steps: bool = False
+) -> State:
+    """Read the status of the run; `named` is its id, or that of its session. `with_steps`: the
+    reader sees its iterations, too.
+    """
     found, fork = await handle.status(), await handle.fork_of()
     described = await server.client.get_workflow_handle(handle.id).describe()
     failure = await failure_of(Chain(server.client, handle.id), described)
@@ -54,7 +58,10 @@ async def read_state(server: ServerConnection, handle: RunHandle, named: str) ->
     if fork:
         more["fork_of"] = fork.model_dump(mode="json", by_alias=True)
         lines.append(f"a fork of run {fork.run}, before its iteration {fork.at}")
-    lines += [*_state(handle, found, failure), *await _needs(server, handle, found, described)]
+    lines += [
+        *_state(handle, found, failure, with_steps=with_steps),
+        *await _needs(server, handle, found, described),
+    ]
     return State(lines, {**found.model_dump(mode="json", by_alias=True), **more})
 
 
@@ -66,7 +73,9 @@ def _session_lines(id: str, session: SessionStatus, run_id: str) -> Iterator[str
     yield f"  its turns that have ended: {used}. Its run {run_id}:"
 
 
-def _state(handle: RunHandle, found: RunStatus, failure: JsonObject) -> Iterator[str]:
+def _state(
+    handle: RunHandle, found: RunStatus, failure: JsonObject, *, with_steps: bool
+) -> Iterator[str]:
     usage, calls = found.usage, count_of(found.model_calls, "model call")
     yield f"{found.status}, iteration {found.iteration}, {calls}"
     by = visible(one_line(found.handed_over_by))
@@ -75,7 +84,8 @@ def _state(handle: RunHandle, found: RunStatus, failure: JsonObject) -> Iterator
     if failure:
         yield f"{failure['kind']}: {failure['message']}"
         show, messages = command_line("show", handle.id), command_line("messages", handle.id)
-        yield f"  its steps: {show}    the conversation: {messages}"
+        steps = "" if with_steps else f"its steps: {show}    "
+        yield f"  {steps}the conversation: {messages}"
     cached = cached_text(usage.model_dump())
     yield f"tokens: {usage.input_tokens} in{cached}, {usage.output_tokens} out"
     if found.cost_usd is not None:

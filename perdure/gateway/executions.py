@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..client.reading.survey import ToolOutcome, survey
 from ..history.chain import Chain
+from .gateway import MAX_SURVEYED
 from .operations import HttpCall
 from .own_types import CamelCase
 
@@ -30,9 +31,15 @@ class CallView(CamelCase):
 async def list_calls(call: HttpCall) -> list[CallView]:
     """The tool calls of a run, and how they were executed, from its history."""
     found = await call.gateway.run(call.identity, call.path["id"])
-    seen = await survey(Chain(call.gateway.client, found.id, found.first_run_id))
-    return [
-        CallView(iteration=each.iteration, **tool.model_dump(include={*CallView.model_fields}))
-        for each in seen.iterations
-        for tool in each.tools
-    ]
+    state = (found.id, found.described.run_id, found.described.history_length)
+    surveys = call.gateway.surveys
+    if (calls := surveys.get(state)) is None:
+        seen = await survey(Chain(call.gateway.client, found.id, found.first_run_id))
+        calls = [
+            CallView(iteration=each.iteration, **tool.model_dump(include={*CallView.model_fields}))
+            for each in seen.iterations
+            for tool in each.tools
+        ]
+        if len(calls) < MAX_SURVEYED:
+            surveys[state] = calls
+    return calls

@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from cachetools import Cache, LRUCache
 from starlette.requests import Request
 from temporalio.client import (
     Client,
@@ -40,6 +41,8 @@ from .ending import OpenRequests
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem, require_plain
 
+MAX_SURVEYED = 20_000
+"""The most calls in `Gateway.surveys`."""
 MEMO = "gateway"
 """The key, in a run's memo, of data about the request that started it."""
 
@@ -56,6 +59,13 @@ class OfferedAgent:
     def description(self) -> str:
         """The text by which programs choose the agent."""
         return self.agent.description or f"The agent {self.name}."
+
+
+class Closable(Protocol):
+    """Has to be closed when the gateway ends."""
+
+    def close(self) -> None:
+        """End its work."""
 
 
 def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
@@ -133,9 +143,13 @@ class Gateway:
     """Returns the address of a run in Temporal's UI, if it is known."""
     attempts: LostAnswers = field(default_factory=LostAnswers)
     ending: OpenRequests = field(default_factory=OpenRequests)
+    surveys: Cache[tuple[str, str, int], list[Any]] = field(
+        default_factory=lambda: LRUCache(MAX_SURVEYED, getsizeof=lambda calls: len(calls) + 1)
+    )
+    """The executed calls of runs read lately, by id, run id and number of events."""
     keys: VouchKeys = field(default_factory=vouch_keys)
     """Keys with which the gateway signs clients' identities, from the environment."""
-    push: Any = None
+    push: Closable | None = None
     """The `WebPush`, which sends calls that begin to wait to browsers; None without a key."""
 
     def __post_init__(self) -> None:

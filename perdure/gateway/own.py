@@ -239,9 +239,13 @@ def accepts_stream(request: Request) -> bool:
 
 
 async def steer(call: HttpCall[Nothing, SteerBody]) -> Nothing:
-    """Send a message to a run."""
-    text, id = call.body.text, call.body.message_id or ""
-    await (await find_open(call)).handle.steer(text, by=call.identity.name, message_id=id)
+    """Send a message to a run.
+
+    Raises `EncryptionError` without the run's key: its history would have the text in the clear.
+    """
+    text, id, found = call.body.text, call.body.message_id or "", await find_open(call)
+    await found.described.memo()  # raises for a missing key
+    await found.handle.steer(text, by=call.identity.name, message_id=id)
     return Nothing()
 
 

@@ -22,6 +22,7 @@ from ..prompty.worker_limits import Origin, is_listed, server_in
 from ..redaction import get_logger
 from ..text import excerpt
 from ..webhooks import MAX_URL_CHARS
+from .gateway import Closable
 from .identity import ANYBODY, Identity
 from .operations import HttpCall, Nothing
 from .own_types import CamelCase, Waiting
@@ -225,8 +226,8 @@ async def unsubscribe(call: HttpCall[Nothing, PushEndpoint]) -> Nothing:
     return Nothing()
 
 
-def _push_of(push: WebPush | None) -> WebPush:
-    if push is None:
+def _push_of(push: Closable | None) -> WebPush:
+    if not isinstance(push, WebPush):
         raise HttpProblem(404, "no_push", f"this gateway has no {VARIABLE}: it pushes nothing")
     return push
 

@@ -115,6 +115,8 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     assert status[1].startswith("agent ages; begun ")
     assert status[2].startswith("execute: LLM call failed: No API key for 'openai'")
     assert status[3].startswith("  its steps: perdure show keyless ")
+    shown = (await cli("show", "keyless")).stdout.splitlines()
+    assert shown[:4] == [*status[:3], "  the conversation: perdure messages keyless"]
 
 
 async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(

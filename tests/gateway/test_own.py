@@ -111,6 +111,9 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
             **dict.fromkeys(("running", "waiting", "held", "done", "failed", "cancelled"), 0),
             **dict.fromkeys(("terminated", "timedOut"), 0),
         }
+        for _ in range(2):
+            assert (await http.get(f"/runs/{run}/calls")).json() == []
+        assert [id for id, *_ in served.gateway.surveys] == [run]
         assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
         assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
         assert (await http.get(f"/runs/{first['id']}/result", params={"wait": 30})).json()["output"]

@@ -220,8 +220,10 @@ async def test_a_run_without_its_key_is_neither_shown_nor_decided(
             found = (await http.get("/approvals")).json()
             found = [each["runId"] for each in found if each["runId"] in ("plain", "secret")]
             assert found == ["plain"]
-            refused = await http.get("/runs/secret")
-        assert (refused.status_code, refused.json()["kind"]) == (409, "encrypted")
+            shown = await http.get("/runs/secret")
+            steered = await http.post("/runs/secret/steer", json={"text": "in the clear"})
+        for refused in (shown, steered):
+            assert (refused.status_code, refused.json()["kind"]) == (409, "encrypted")
         await page.get_by_label("Waiting", exact=True).get_by_text("secret").click()
         await page.get_by_role("heading", name="This run is encrypted").wait_for()
         await page.get_by_text("Nobody decides what they cannot read.").wait_for()

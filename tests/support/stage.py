@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
@@ -37,6 +38,7 @@ class Stage:
         self.client = client
         self.task_queue = task_queue
         self.runs: list[RunHandle] = []
+        self._numbers = count()
         self.stands = Stands()
         """How the runs of this process's workers stood, after each of their tasks."""
 
@@ -58,7 +60,7 @@ class Stage:
             agent,
             messages=list(messages or QUESTION),
             task_queue=self.task_queue,
-            id=id or self.task_queue.replace("test-", f"run-{len(self.runs)}-"),
+            id=id or self.task_queue.replace("test-", f"run-{next(self._numbers)}-"),
             options=RunOptions(**settings),
             tenant=tenant,
         )

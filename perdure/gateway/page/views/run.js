@@ -239,7 +239,7 @@ function Inspector({ id, call, close }) {
   const [executed, setExecuted] = useState(/** @type {any} */ (null));
   useEffect(() => {
     setExecuted(null);
-    get(`/runs/${encodeURIComponent(id)}/calls`).then((calls) => setExecuted(calls.findLast((/** @type {any} */ each) => each.callId === call.id)), () => setExecuted(null));
+    glance(`/runs/${encodeURIComponent(id)}/calls`).then((calls) => setExecuted(calls.findLast((/** @type {any} */ each) => each.callId === call.id)), () => setExecuted(null));
   }, [id, call.id, call.ended]);
   const { attempts = 0, refusals = 0, waited = 0 } = executed ?? {};
   return html`<section class="card"><div class="card-head"><code>${plain(call.name)}</code><button class="quiet" onClick=${close}>Close</button></div>
@@ -281,7 +281,7 @@ function Events({ events }) {
 /** @param {{messages: any[]}} props */
 function Seen({ messages }) {
   if (!messages.length) return html`<p class="about">The conversation is recorded at the end of the first iteration.</p>`;
-  return html`<ol class="seen">${messages.map((each) => html`<li><span class="about">${plain(each.role)}</span>
+  return html`<ol class="seen">${messages.map((each) => html`<li><span class="about">${plain(each.role)}${each.metadata?.edited ? ", edited for this fork" : ""}</span>
     <${Folded} text=${textOf(each) || JSON.stringify(each.metadata.tool_calls ?? "", null, 1)} /></li>`)}</ol>`;
 }
 
