@@ -73,10 +73,10 @@ def run_many(first: int, count: int, processes: int, *, stop: bool = False) -> R
 
 
 def _all(batches: list[tuple[int, int, bool]], processes: int) -> Iterator[Report]:
+    gc.freeze()
     if processes == 1 or len(batches) == 1:
         yield from (run_batch(*batch) for batch in batches)
         return
-    gc.freeze()
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         yield from pool.imap_unordered(_run_batch, batches)
 

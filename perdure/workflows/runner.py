@@ -58,7 +58,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
             return completion
         with self._turn:
             if self._waits_with(act):
-                self._asked.MergeFrom(act)
+                self._asked.CopyFrom(act)
                 return WorkflowActivationCompletion(run_id=act.run_id, successful=Success())
             return self._activate_in_order(act)
 
