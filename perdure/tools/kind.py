@@ -345,18 +345,20 @@ def _built_in_kind(name: str) -> Callable[[], object] | None:
     return make
 
 
-_OPENING = frozenset(
-    (
-        *(
-            "additionalProperties",
-            "patternProperties",
-            "unevaluatedProperties",
-            "propertyNames",
-            "dependentSchemas",
-        ),
-        *("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"),
-    )
-)
+_OPENING = {
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "dependentSchemas",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "$ref",
+    "$dynamicRef",
+}
 """Keywords that decide which further properties an object may have."""
 
 

@@ -45,6 +45,7 @@ from perdure.testing.script import ScriptedRequest
 from perdure.tools import tool
 
 from ..support.agents import Scripted, scripted_agent
+from ..support.command_line import Cli
 from ..support.dev_server import DevServer
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
@@ -197,15 +198,46 @@ async def test_nothing_of_a_tenant_is_left(
     await wait_for(lambda: are_gone(client, *ids))
     await sweep_all(client, storage)
     assert [each.name for each in await list_schedules(client) if each.name == name] == []
-
-    async def is_forgotten() -> bool:
-        forget_deleted(folder)
-        return not holders(folder, mark) + holders(storage, mark)
-
-    await wait_for(is_forgotten, every=0.3)
+    await wait_for(lambda: _is_erased(folder, storage, mark), every=0.3)
     assert mark not in caplog.text
     assert (await get_run(client, other.id).result()).output == "other it is"
     assert (await get_run(client, other.id).tool_result("drawn")).text == noise("other")
+
+
+async def test_a_deletion_that_is_killed_is_completed_by_the_next_one(
+    database: tuple[Path, Client],
+    stage: Stage,
+    scripted: Scripted,
+    tmp_path: Path,
+    storage: Path,
+    cli: Cli,
+) -> None:
+    mark = f"MARK{uuid.uuid4().hex}"
+    asked = asks(*[call("clerk", f"call_{number}", q=mark) for number in range(6)])
+    replies = {"chief": [asked, says(noise(mark))], "clerk": [says(f"clerk {mark}")]}
+    model = scripted(family_script(replies))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model, prompt=f"user:\n{mark} {noise(mark)}")
+    async with stage.worker():
+        run = await start_run(stage.client, load(chief), task_queue=stage.task_queue)
+        await run.result()
+    children = [f"{run.id}/1-{number}" for number in range(6)]
+    address = database[1].service_client.config.target_host
+    at = {"TEMPORAL_ADDRESS": address, "PERDURE_STORAGE": storage.as_uri()}
+    deleting = Cli({**cli.environment, **at})
+    await deleting.start("delete", run.id, "--yes")
+    await wait_for(lambda: are_gone(stage.client, children[0]))
+    await deleting.close()
+    again = await delete_run(stage.client, run.id)
+    assert (again.left, run.id in again.runs or await are_gone(stage.client, run.id)) == ([], True)
+    await wait_for(lambda: are_gone(stage.client, run.id, *children))
+    await sweep_all(stage.client, storage)
+    await wait_for(lambda: _is_erased(database[0], storage, mark), every=0.3)
+
+
+async def _is_erased(folder: Path, storage: Path, mark: str) -> bool:
+    forget_deleted(folder)
+    return not holders(folder, mark) + holders(storage, mark)
 
 
 @pytest.mark.trial  # The server deletes what has just begun after some seconds.

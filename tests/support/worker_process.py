@@ -20,6 +20,7 @@ from perdure.json_types import JsonObject
 from perdure.providers.base import FunctionDefinition
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
+from perdure.trace.environment import provider_of_process
 from perdure.worker import create_worker
 
 
@@ -77,7 +78,12 @@ async def serve(job: WorkerJob) -> None:
         "prepare_tools": {"in_turn": in_turn},
     }
     worker = create_worker(
-        client, task_queue=job.task_queue, tools=diary_tools(job), **hooks, **job.options
+        client,
+        task_queue=job.task_queue,
+        tools=diary_tools(job),
+        tracer_provider=provider_of_process(print),
+        **hooks,
+        **job.options,
     )
     await worker.run()
 
@@ -108,4 +114,9 @@ def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:
         Diary(job.folder, context).note("start")
         os._exit(137)
 
-    return {"step": step, "pay": pay, "kill_worker": kill_worker}
+    def later(context: ToolContext) -> str:
+        token = context.later()
+        Diary(job.folder, context).note(token)
+        return token
+
+    return {"step": step, "pay": pay, "kill_worker": kill_worker, "later": later}

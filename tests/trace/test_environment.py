@@ -16,13 +16,17 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from temporalio.client import Client
 
 from perdure.testing import ScriptedModel, says
 from perdure.trace.environment import ENDPOINTS, provider_of_process, wants_traces
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
+from ..support.kills import Point, Scene, conversation
 from ..support.stage import Stage
 from ..support.tracing import names
+from ..support.waiting import wait_until
+from ..support.workers import Nursery
 
 
 class Collector(ThreadingHTTPServer):
@@ -102,6 +106,30 @@ async def test_spans_go_to_the_collector_of_the_environment(
     assert {pair.key: pair.value.string_value for pair in resource.resource.attributes}[
         "service.name"
     ] == "perdure"
+
+
+async def test_a_worker_that_is_killed_leaves_its_spans_to_the_next_one(
+    client: Client,
+    address: str,
+    scripted: Scripted,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with collector() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        async with Nursery() as nursery:
+            scene = Scene(client, nursery, scripted(conversation()), tmp_path, address)
+            scene.hold(second := Point("tool", 2))
+            worker = await scene.worker()
+            run = await scene.start(scripted_agent(scene.model, ["step"]))
+            await scene.reach(second)
+            await wait_until(lambda: "execute_tool step" in server.names)
+            worker.kill()
+            await scene.worker()
+            await scene.outcome()
+            await wait_until(lambda: "invoke_agent tested" in server.names)
+    assert sorted(server.names) == sorted(names(await run.trace()))
 
 
 async def test_calls_send_their_spans_to_the_collector_of_the_environment(address: str) -> None:
