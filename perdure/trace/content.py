@@ -126,10 +126,12 @@ def without_secrets(value: Any, clean: Clean) -> Any:
 
 
 def _under(name: str, value: Any, clean: Clean) -> Any:
-    """Redact the value of that name: a text under the name of a secret is always secret."""
+    """Redact the value of that name: texts under the name of a secret are always secret."""
     if name == "arguments" and isinstance(value, str):
         given = _arguments(value)
         return clean(value) if isinstance(given, str) else as_json(given, clean)
-    if isinstance(value, str) and is_secret_name(name):
+    if is_secret_name(name) and isinstance(value, list):
+        return [_under(name, each, clean) for each in value]
+    if is_secret_name(name) and isinstance(value, str):
         return REDACTED
     return without_secrets(value, clean)

@@ -35,7 +35,10 @@ SLEPT = 7200
 
 def events() -> list[RunEvent]:
     """A run with two iterations, a call that a person approved, and a called run."""
-    asked = {"name": "send_refund", "arguments": '{"euros": 258, "password": "hunter2"}'}
+    asked = {
+        "name": "send_refund",
+        "arguments": '{"euros": 258, "password": "hunter2", "cookies": ["hunter3"]}',
+    }
     card = {"name": "send_refund", "arguments": {"euros": 258}, "kind": "approval"}
     decided = {"name": "send_refund", "approved": True, "by": f"Ann {ATTACK}", "arguments": None}
     called = {"name": "send_refund", "run_id": "called", "first_run_id": "1"}
@@ -151,4 +154,5 @@ async def test_without_content_it_shows_when_and_how(page: Page, written: Any) -
 def test_secrets_are_left_out_with_content(written: Any) -> None:
     text = Path(written(content=True).removeprefix("file://")).read_text(encoding="utf-8")
     assert "hunter2" not in text
+    assert "hunter3" not in text
     assert "REDACTED" in text
