@@ -23,6 +23,9 @@ from ..support.command_line import Cli
 NAME = "temporal.test"
 
 
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
 class Authority:
     """A certificate authority of this test, in a folder."""
 
@@ -33,8 +36,7 @@ class Authority:
                 *(
                     "req",
                     "-x509",
-                    "-newkey",
-                    "rsa:2048",
+                    *NEW_KEY,
                     "-nodes",
                     "-days",
                     "2",
@@ -47,7 +49,7 @@ class Authority:
     def issue(self, name: str, alternative: str, *, by: str = "ca", days: int = 2) -> None:
         """Write NAME.pem and NAME.key."""
         self._openssl(
-            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+            *("req", *NEW_KEY, "-nodes", "-subj", f"/CN={name}"),
             *("-keyout", f"{name}.key", "-out", f"{name}.csr"),
         )
         (self._folder / f"{name}.ext").write_text(f"subjectAltName={alternative}")
