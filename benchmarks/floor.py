@@ -10,7 +10,7 @@ from typing import Any
 
 from temporalio import activity, workflow
 
-from .tools import text_of
+from .texts import text_of
 
 RETRY_AFTER = timedelta(minutes=5)
 

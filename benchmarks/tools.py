@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from perdure import tool
 
-SYLLABLES = [a + b for a in "bcdfg" for b in "aeio"]
-
-
-def text_of(round: int, part: int, size: int = 1024) -> str:
-    """`size` characters of words that look like words, always the same for the same arguments."""
-    words: list[str] = []
-    length = 0
-    seed = f"{round}/{part}".encode()
-    while length < size:
-        seed = hashlib.blake2b(seed).digest()
-        for first, second in zip(seed[::2], seed[1::2], strict=True):
-            words.append(SYLLABLES[first % 20] + SYLLABLES[second % 20])
-            length += len(words[-1]) + 1
-    return " ".join(words)[:size]
+from .texts import text_of
 
 
 @tool
 async def look_up(round: int, part: int) -> str:
     """Look a part up."""
     return text_of(round, part)
+
+
+PUBLISHED_CHARS = 8360
+"""2,090 tokens: after 100 calls, the model has read 209,000 of them in one conversation."""
+
+
+@tool(name="look_up")
+async def look_much_up(round: int, part: int) -> str:
+    """Look a part up."""
+    return text_of(round, part, PUBLISHED_CHARS)
 
 
 @tool(name="look_up")

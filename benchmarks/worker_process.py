@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 from perdure.client import connect
 from perdure.worker import create_worker, tune_process
 
-from .tools import look_up, look_up_in_thread
+from .tools import look_much_up, look_up, look_up_in_thread
 
 
 async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
@@ -38,7 +38,7 @@ async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
 
             more["tracer_provider"] = provider = TracerProvider()
             provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
-        tools = [look_up_in_thread if kind == "threads" else look_up]
+        tools = [{"threads": look_up_in_thread, "published": look_much_up}.get(kind, look_up)]
         worker = create_worker(client, task_queue=task_queue, tools=tools, **more)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -88,6 +88,10 @@ def _taken_up(events: Sequence[HistoryEvent]) -> Sequence[HistoryEvent]:
     return events[:end]
 
 
+def _has_begun(events: Sequence[HistoryEvent]) -> bool:
+    return any(event.event_type == _COMPLETED for event in events)
+
+
 def _is_of_task(event: HistoryEvent) -> bool:
     """Return whether the event is a command or an update of a completed workflow task."""
     attributes = getattr(event, event.WhichOneof("attributes") or "", None)
@@ -208,7 +212,7 @@ class RunEvents:
         if len(growth.events) > MAX_REPLAYED:
             return False
         events, began = list(growth.events), time.monotonic()
-        if all(event.event_type != _COMPLETED for event in events):
+        if not _has_begun(events):
             return True  # There is nothing to replay yet.
         try:
             run = await replay(self._id, events, self._client.data_converter)
@@ -288,6 +292,8 @@ class RunEvents:
         """Replay the link's current history; return the current link."""
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
+        if link.is_open and not _has_begun(link.history):
+            return link
         run = await replay(self._id, link.history, self._client.data_converter)
         self._take_all(run)
         if not link.is_open and not link.next_run_id and not self.has_ended:
