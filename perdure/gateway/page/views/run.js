@@ -239,7 +239,7 @@ function Inspector({ id, call, close }) {
   const [executed, setExecuted] = useState(/** @type {any} */ (null));
   useEffect(() => {
     setExecuted(null);
-    glance(`/runs/${encodeURIComponent(id)}/calls`).then((calls) => setExecuted(calls.findLast((/** @type {any} */ each) => each.callId === call.id)), () => setExecuted(null));
+    get(`/runs/${encodeURIComponent(id)}/calls`).then((calls) => setExecuted(calls.findLast((/** @type {any} */ each) => each.callId === call.id)), () => setExecuted(null));
   }, [id, call.id, call.ended]);
   const { attempts = 0, refusals = 0, waited = 0 } = executed ?? {};
   return html`<section class="card"><div class="card-head"><code>${plain(call.name)}</code><button class="quiet" onClick=${close}>Close</button></div>
