@@ -27,8 +27,8 @@ PAGES = [
         *("web-session", "steer-fork-rerun", "test-it", "two-workers", "deploy-it"),
     )
 ]
-PORTS = ("8400", "8500", "8600", "8700")
-READY = re.compile(r"answers at|begins|Page: |Temporal server:|Uvicorn running")
+PORTS = ("8400", "8500", "8600", "8700", "9464", "9465")
+READY = re.compile(r"answers at|begins|Page: |Temporal server:|Uvicorn running|Codec server:")
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LAGS = ("perdure ls", "perdure status")
 """A reader types these again while a list is a second behind."""

@@ -38,7 +38,7 @@ async def test_the_agent_of_the_page(
 ) -> None:
     page = manual("guides/tools-mcp.md")
     server, prompty = (
-        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0]
+        re.findall(rf"```{language}[^\n]*\n(.*?)```", page, re.DOTALL)[0]
         for language in ("python", "yaml")
     )
     (tmp_path / "shop.py").write_text(server)

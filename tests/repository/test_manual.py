@@ -1,25 +1,13 @@
-"""The manual: spelling, headings, pictures, the length and the words of its pages; what code and
-commands in it name exists.
-"""
+"""The manual: spelling, headings, pictures, the length and the words of its pages."""
 
 from __future__ import annotations
 
-import ast
-import importlib
 import re
-import shlex
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
-import yaml
-
-from perdure.cli.app import TableCommand
-from perdure.cli.table import COMMANDS, Command
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -40,14 +28,6 @@ LIMITS = {
 
 def prose(page: Path) -> str:
     return TABLE_OF_SERVERS.sub("", BLOCK.sub("", page.read_text(encoding="utf-8")))
-
-
-def blocks(*languages: str) -> Iterator[tuple[Path, str, str]]:
-    """Of all pages: the page, the rest of the block's first line, and its text."""
-    for page in PAGES:
-        for language, info, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-            if language in languages:
-                yield page, info.strip(), textwrap.dedent(text)
 
 
 def test_the_spelling() -> None:
@@ -96,61 +76,3 @@ def test_the_manual_keeps_to_its_length_and_its_words() -> None:
         for name, (pattern, _) in LIMITS.items()
     }
     assert all(found[name] <= most for name, (_, most) in LIMITS.items()), found
-
-
-def test_code_compiles_and_names_of_perdure_exist() -> None:
-    for page, info, text in blocks("python"):
-        if page.name in GENERATED or (info and not info.endswith((".py", "more"))):
-            continue  # signatures, and what another framework needs
-        compile(text, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perdure"):
-                names = dir(importlib.import_module(str(node.module)))
-                assert {each.name for each in node.names} <= set(names), page
-
-
-def test_files_in_yaml_are_read() -> None:
-    for page, _, text in blocks("yaml"):
-        if page.name in GENERATED:  # their files are run by tests
-            continue
-        list(yaml.safe_load_all(re.sub(r"\A---\n(.*?)^---\n.*", r"\1", text, flags=re.S | re.M)))
-
-
-def typed() -> Iterator[tuple[str, list[str]]]:
-    """Each `perdure …` of a console, with its page."""
-    for page, _, text in blocks("console"):
-        for line in re.findall(r"^ *\$ ((?:.*\\\n)*.*)", text, re.MULTILINE):
-            words = shlex.split(line.replace("\\\n", ""), comments=True)
-            for start, word in enumerate(words):
-                if word == "perdure" and start + 1 < len(words):
-                    rest = words[start + 1 :]
-                    ends = [n for n, each in enumerate(rest) if each in ("|", ">", "&", "&&", "2>")]
-                    yield page.name, rest[: min(ends, default=len(rest))]
-
-
-def options_of(command: Command) -> set[str]:
-    made = TableCommand("any", command)
-    return {
-        name
-        for each in made.params
-        if isinstance(each, click.Option)
-        for name in (*each.opts, *each.secondary_opts)
-    }
-
-
-def test_commands_and_their_options_exist() -> None:
-    wrong = []
-    for page, words in typed():
-        name, *rest = [word for word in words if word not in ("[", "]")]
-        if name in ("--version", "--help"):
-            continue
-        command = COMMANDS.get(name)
-        if command is not None and rest and rest[0] in command.subcommands():
-            command = command.subcommands()[rest[0]]
-        if command is None:
-            wrong.append(f"{page}: perdure {name}")
-            continue
-        given = {word.partition("=")[0].strip("[]") for word in rest if word.startswith("--")}
-        shown = options_of(command) | {"--help", "--"}
-        wrong += [f"{page}: perdure {name} {option}" for option in given - shown]
-    assert wrong == []

@@ -182,6 +182,10 @@ class Forker:
         }
         return await self._fork(task, (nothing, log, os.dup(log)), ForkedProcess)
 
+    async def process(self, task: Task, descriptors: tuple[int, int, int]) -> ForkedProcess:
+        """A process with these stdin, stdout and stderr, which are closed here."""
+        return await self._fork(task, descriptors, ForkedProcess)
+
     async def close(self) -> None:
         if self._requests is None:
             return
