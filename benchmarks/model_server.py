@@ -13,7 +13,7 @@ import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ROUNDS = re.compile(rb"rounds=(\d+) calls=(\d+)")
-ROUND = re.compile(rb'\\"round\\": (\d+)')
+ROUND = re.compile(rb'\\"round\\": ?(\d+)')
 HEAD, TAIL = 4096, 64 * 1024
 
 

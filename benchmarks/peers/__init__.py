@@ -1,0 +1,1 @@
+"""Other frameworks with a Temporal plug-in, for comparisons."""
