@@ -214,7 +214,9 @@ class Reader:
         self.shell = Shell(self.folder, {**environment, "PATH": path, "PIP_NO_INDEX": "1"})
 
     async def close(self) -> None:
-        """End the commands, then the shell."""
+        """End the page's worker, the commands, then the shell."""
+        if "worker" in self.names:  # a worker that was never run keeps the queue for itself
+            await self.run_worker()
         await self.stack.aclose()
         await asyncio.to_thread(self.shell.end)
 

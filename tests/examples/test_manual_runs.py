@@ -59,6 +59,7 @@ async def reader(
     for name in {*sys.modules} - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
             del sys.modules[name]
+    monkeypatch.delenv("PERDURE_ENCRYPTION_KEY", raising=False)
     await release_runs(client, [each.id for each in await pauses_in_force(client)])
     async for left in client.list_workflows("ExecutionStatus='Running' AND TaskQueue='perdure'"):
         await client.get_workflow_handle(left.id).terminate()
