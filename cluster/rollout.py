@@ -40,6 +40,8 @@ FAULTY = {"raises": "broken", "lacks-its-tools": "worker", "does-not-start": ""}
 """A faulty version → its kind of process."""
 RAMP_PERCENT = 50
 PATIENCE_SECONDS = 240.0
+FIRST_TASK_SECONDS = 10.0
+"""Within these, a workflow task ends or times out."""
 DRAINAGE = ("RefreshInterval", "VisibilityGracePeriod")
 
 
@@ -67,10 +69,15 @@ class Rollout:
         self._workers: dict[str, Process] = {}
         self.seconds: dict[str, float] = {}
         """Version → until it was current."""
-        self.moved = 0
+        self._moved: set[str] = set()
         """Runs that were taken away from a faulty version."""
+        self._quiet_since = 0.0
         self.refused = ""
         """What the server answered for a version whose workers do not start."""
+
+    @property
+    def moved(self) -> int:
+        return len(self._moved)
 
     async def run(self) -> None:
         """Roll all versions out, and return when all runs have ended and old versions are
@@ -131,13 +138,25 @@ class Rollout:
         await self._must(
             *("worker", "deployment", "set-ramping-version"), *_named(build), "--delete", "--yes"
         )
+        self._quiet_since = time.monotonic()
+        await self._until(partial(self._has_moved_all, build))
+        self._workers[build].send(signal.SIGKILL)
+
+    async def _has_moved_all(self, build: str) -> bool:
+        """Move the runs of the version to the current one; return whether it has none any more.
+        The first task of some was under way when their version was taken back.
+        """
         where = f"TemporalWorkerDeploymentVersion='{DEPLOYMENT}:{build}'"
         query = f"{where} AND ExecutionStatus='Running'"
-        self.moved += (await self._client.count_workflows(query)).count
-        await self._must(
-            *("workflow", "update-options", "--query", query, "--yes"),
-            *("--versioning-override-behavior", "auto_upgrade", "--reason", "a faulty version"),
-        )
+        found = {run.id async for run in self._client.list_workflows(query)}
+        if found - self._moved:
+            self._moved |= found
+            await self._must(
+                *("workflow", "update-options", "--query", query, "--yes"),
+                *("--versioning-override-behavior", "auto_upgrade", "--reason", "a faulty version"),
+            )
+            self._quiet_since = time.monotonic()
+        return time.monotonic() - self._quiet_since > FIRST_TASK_SECONDS
 
     async def _is_stuck(self, build: str) -> bool:
         """Return whether a workflow task has failed on that version, or one of its runs waits."""
