@@ -135,8 +135,9 @@ def secret_problem(variable: str, value: str) -> str:
     secrets = value.split()
     if secrets and all(map(_is_secret, secrets)):
         return ""
+    found = "has a value that is not a secret" if secrets else "has no secret"
     return (
-        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in "
+        f"variable {variable} {found}: expected `{SECRET_PREFIX}` and at least 24 bytes in "
         f"base64, such as `echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
     )
 

@@ -220,7 +220,8 @@ async def test_a_notice_that_this_worker_cannot_sign_fails_at_once(
 ) -> None:
     monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", secret)
     failure = await failed(receiver.url, OPEN)
-    assert "PERDURE_WEBHOOK_SECRET has no secret: expected `whsec_`" in failure.message
+    found = "a value that is not a secret" if secret else "no secret"
+    assert f"PERDURE_WEBHOOK_SECRET has {found}: expected `whsec_`" in failure.message
     assert failure.non_retryable
     assert receiver.attempts == []
 

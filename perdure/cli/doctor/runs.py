@@ -79,8 +79,8 @@ def _without_workers(state: QueueState, within: float) -> Iterator[Finding]:
     by_version: dict[Version | None, list[str]] = defaultdict(list)
     for run in state.runs:
         by_version[pinned_in_list(run)].append(run.id)
-    start = worker_command(state.name)
     for version, ids in by_version.items():
+        start = _start(state.name, version)
         polled = [each for each in state.of_version(version) if each.seconds < within]
         if any(each.account for each in polled):
             continue
@@ -108,6 +108,11 @@ def _without_workers(state: QueueState, within: float) -> Iterator[Finding]:
             )
 
 
+def _start(queue: str, version: Version | None) -> str:
+    """Return the command that starts a worker of the version."""
+    return f"{worker_command(queue)} {version_options(str(version)) if version else ''}".strip()
+
+
 def pinned_in_list(run: WorkflowExecution) -> Version | None:
     """Return the version that a run in a list is pinned to; None for none."""
     attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
@@ -129,17 +134,26 @@ def _without_keys(state: QueueState) -> Iterator[Finding]:
 
 
 def _without_tools(state: QueueState) -> Iterator[Finding]:
-    lacking: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    lacking: dict[tuple[Version | None, str, str, str], list[str]] = defaultdict(list)
     versions = {run.id: pinned_in_list(run) for run in state.runs}
     numbers = {tool: number for number, tool in enumerate(state.recorded_tools)}
     for need in state.needs:
-        workers = state.of_version(versions[need.run])
+        version = versions[need.run]
+        workers = state.of_version(version)
         if accounts := [each.account for each in workers if each.account]:
             for found in _lacking(need, accounts, numbers):
-                lacking[found].append(need.run)
-    start = worker_command(state.name)
-    for (id, what, change), ids in lacking.items():
-        yield finding(id, queue=state.name, what=what, runs=ids, change=change, start=start)
+                lacking[version, *found].append(need.run)
+    for (version, id, what, change), ids in lacking.items():
+        yield finding(
+            id,
+            queue=state.name,
+            what=what,
+            runs=ids,
+            change=change,
+            pinned=f" of the version {version}" if version else "",
+            start=_start(state.name, version),
+            move="; or move the runs to another version: perdure docs deploys" if version else "",
+        )
 
 
 def _lacking(
