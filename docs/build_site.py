@@ -32,7 +32,9 @@ def build() -> None:
 
 
 def stage() -> None:
-    """Fill `STAGE`: the pages, and a page for each source that one of them links to."""
+    """Fill `STAGE`: the pages, and a page for each source that one of them links to. Raises
+    `FileNotFoundError` for a source that is not there.
+    """
     shutil.rmtree(STAGE, ignore_errors=True)
     shutil.copytree(DOCS, STAGE, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     waiting = [(page, STAGE / page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
@@ -56,6 +58,8 @@ def _linked(page: Path, target: Path) -> tuple[str, set[Path]]:
         if path.is_relative_to(DOCS):
             there = STAGE / path.relative_to(DOCS)
         else:
+            if not (path.is_relative_to(ROOT) and path.exists()):
+                raise FileNotFoundError(f"{page}: there is no {match[2]} in this repository")
             there = _source_page(path)
             outside.add(path)
         return match[1] + os.path.relpath(there, target.parent)

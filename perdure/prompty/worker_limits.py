@@ -16,7 +16,8 @@ from typing import NamedTuple
 from ..errors import ConfigurationError
 
 _URL = re.compile(
-    r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE
+    r"(?a:(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?)(?:[/?#][^\s\\]*)?",
+    re.IGNORECASE,
 )
 """Accepts only URLs that all programs parse alike: no user, no backslash, no name in other
 letters."""

@@ -25,6 +25,10 @@ _log = get_logger("perdure.runs")
 DONE_FIRST = ("notify_has_patch", "update_random_seed")
 QUERY_OF_ITS_OWN = "legacy_query"
 """The id that the SDK's Core gives to a query that has a task of its own."""
+NOT_TAKEN_UP = (
+    "the run has events that no workflow task has taken up yet: query it after the next task, or "
+    "replay its history"
+)
 WORKER_FAILED = (
     "a local activity was not executed, because its worker has failed: another worker goes on with "
     "the run"
@@ -45,6 +49,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
         self._turn = threading.Lock()
         self._asked = WorkflowActivation()
         """The queries that wait for the end of the local activities."""
+        self._last = WorkflowActivation()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Process the activation after other threads have finished; fail a task that a failed
@@ -53,10 +58,11 @@ class _OwnInstance(_WorkflowInstanceImpl):
         if not act.is_replaying and any(map(_is_left_by_worker, act.jobs)):
             run = self._info.workflow_id
             _log.warning("Run %s: %s", run, WORKER_FAILED, extra={"run": run})
-            completion = WorkflowActivationCompletion(run_id=act.run_id)
-            completion.failed.failure.message = WORKER_FAILED
-            return completion
+            return _failed(act, WORKER_FAILED)
         with self._turn:
+            last, self._last = self._last, act
+            if comes_before_its_task(act, last):
+                return _failed(act, NOT_TAKEN_UP)
             if self._waits_with(act):
                 self._asked.CopyFrom(act)
                 return WorkflowActivationCompletion(run_id=act.run_id, successful=Success())
@@ -102,6 +108,24 @@ class _OwnInstance(_WorkflowInstanceImpl):
         return whole
 
 
+def comes_before_its_task(act: WorkflowActivation, last: WorkflowActivation) -> bool:
+    """Return whether the activation, which follows `last`, has events that no workflow task has
+    taken up.
+
+    For a query that has a task of its own, Core brings these too, and begins the local activities
+    that follow. What comes until the workflow task, such as a signal, would then be later than
+    these events, and precede them on a replay. Time and size are still those of the last workflow
+    task; the size grows with each task.
+    """
+    return (
+        act.history_length > last.history_length
+        and act.history_size_bytes == last.history_size_bytes != 0
+        and act.timestamp == last.timestamp
+        and not act.is_replaying
+        and not _is_eviction(act)
+    )
+
+
 def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
     """Return the jobs of an activation in processing order, as at least one part.
 
@@ -131,6 +155,12 @@ def _place(job: WorkflowActivationJob) -> int:
         case "query_workflow":
             return 4
     return 1
+
+
+def _failed(act: WorkflowActivation, why: str) -> WorkflowActivationCompletion:
+    completion = WorkflowActivationCompletion(run_id=act.run_id)
+    completion.failed.failure.message = why
+    return completion
 
 
 def _is_eviction(act: WorkflowActivation) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,38 @@ def test_the_version_has_notes_and_is_stated_once() -> None:
 def test_a_release_needs_a_key_that_is_there() -> None:
     assert "name the file of the SSH key" in release(RELEASE_KEY="")
     assert "RELEASE_KEY=/nowhere/key" in release(RELEASE_KEY="/nowhere/key")
+
+
+def test_what_can_not_be_signed_or_named_is_refused_before_anything_is_built(
+    tmp_path: Path,
+) -> None:
+    """In a repository of one commit, which has what the script reads before it builds."""
+    for name in (".ci/release", "perdure/_version.py", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def refusal(key: Path) -> str:
+        ended = subprocess.run(
+            [tmp_path / ".ci/release"],
+            env={**os.environ, "RELEASE_KEY": str(key), "PYTHON": "/nowhere/python"},
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode != 0
+        return ended.stderr
+
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    for arguments in (["init"], ["add", "."], ["commit", "-m", "first"]):
+        git(*arguments)
+    assert "can't sign: name a private SSH key" in refusal(tmp_path / "CHANGELOG.md")
+    git("tag", f"v{__version__}")
+    git("commit", "--allow-empty", "-m", "second")
+    assert f"the tag v{__version__} is on another commit" in refusal(tmp_path / "CHANGELOG.md")
+    (tmp_path / "more").touch()
+    assert "changes that are not committed" in refusal(tmp_path / "CHANGELOG.md")
 
 
 def test_pythons_that_are_named_must_run() -> None:

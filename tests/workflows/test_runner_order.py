@@ -19,7 +19,12 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInstanceDetails
 
 from perdure.worker import PerdurePlugin
-from perdure.workflows.runner import OwnWorkflowRunner, _OwnInstance, parts_of
+from perdure.workflows.runner import (
+    OwnWorkflowRunner,
+    _OwnInstance,
+    comes_before_its_task,
+    parts_of,
+)
 
 SOON = timedelta(seconds=20)
 DECIDED_BETWEEN = Path(__file__).with_name("decided-between-local-activities.json")
@@ -144,6 +149,35 @@ def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[
         [job.WhichOneof("variant") for job in part]
         for part in parts_of([_job(kind) for kind in come])
     ] == parts
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "seconds", "is_replaying", "kind", "is_before"),
+    [
+        (8, 2106, 1, False, "signal_workflow", True),
+        (24, 2106, 1, False, "resolve_activity", True),
+        (3, 2106, 1, False, "local", False),
+        (9, 2900, 2, False, "signal_workflow", False),
+        (9, 0, 2, False, "signal_workflow", False),
+        (9, 2106, 2, False, "signal_workflow", False),
+        (8, 2106, 1, True, "query_workflow", False),
+        (8, 0, 0, False, "remove_from_cache", False),
+    ],
+)
+def test_events_without_a_task_that_a_query_brings(
+    length: int, size: int, seconds: int, is_replaying: bool, kind: str, is_before: bool
+) -> None:
+    """As Core brings them: the third event of the history began the last workflow task."""
+    last = WorkflowActivation(history_length=3, history_size_bytes=2106)
+    last.timestamp.FromSeconds(1)
+    act = WorkflowActivation(
+        history_length=length,
+        history_size_bytes=size,
+        is_replaying=is_replaying,
+        jobs=[_job(kind)],
+    )
+    act.timestamp.FromSeconds(seconds)
+    assert comes_before_its_task(act, last) is is_before
 
 
 async def test_a_decision_between_the_ends_of_two_local_activities() -> None:
