@@ -22,7 +22,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from perdure.client import RunHandle, RunOptions, connect, list_runs, start_run
-from perdure.errors import RunNotFound
+from perdure.errors import ApprovalError, RunNotFound
 
 from . import client, database
 from .chaos import agents
@@ -122,6 +122,8 @@ class Soak:
             self.refused[error.status.name] += 1
         except RunNotFound:
             self.refused["ended before"] += 1
+        except ApprovalError as error:  # Such as an unconfirmed one, which may still count.
+            self.refused[error.kind] += 1
 
 
 async def main(given: argparse.Namespace) -> int:
@@ -134,7 +136,10 @@ async def main(given: argparse.Namespace) -> int:
     try:
         await processes.start("services")
         await asyncio.sleep(2)
-        workers = [await processes.start("worker", number) for number in (1, 2)]
+        cache = str(given.cache_megabytes * 2**20)
+        workers = [
+            await processes.start("worker", number, CHAOS_CACHE_BYTES=cache) for number in (1, 2)
+        ]
         soak = Soak(await connect(), folder, given)
         await asyncio.sleep(5)
         before = (database.size(), sum(_resident(each) for each in workers))
@@ -265,6 +270,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--active", type=int, default=100)
     parser.add_argument("--watchers", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--cache-megabytes", type=int, default=128, help="of conversations")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 
+from perdure.activities.run_cache import DEFAULT_CACHE_BYTES
 from perdure.prompty.worker_limits import OPEN
 from perdure.worker import create_worker
 
@@ -25,6 +26,7 @@ async def main(folder: str) -> None:
         limits=OPEN,
         prompt_root=folder,
         max_concurrent_activities=40,
+        conversation_cache_bytes=int(os.environ.get("CHAOS_CACHE_BYTES", DEFAULT_CACHE_BYTES)),
     )
     print("ready", os.getpid(), flush=True)
     await worker.run()
