@@ -160,18 +160,16 @@ class Session:
         return []
 
     def _is_over(self) -> bool:
-        return (
-            self._queue.is_closing
-            and self._queue.rests
-            and (self._queue.is_cancelled or not self._queue.queued)
-        )
+        if self._queue.is_cancelled:  # No turn reads what is still unread.
+            return self._turns.current is None and not self._turns.is_starting
+        return self._queue.is_closing and self._queue.rests and not self._queue.queued
 
     def _has_news(self) -> bool:
         turn = self._turns.current
         if turn is not None:
             return turn.has_ended or (self._queue.is_cancelled and not turn.is_asked_to_end)
-        return self._queue.rests and bool(
-            self._is_over() or self._queue.queued or self._should_continue()
+        return self._is_over() or (
+            self._queue.rests and bool(self._queue.queued or self._should_continue())
         )
 
     def _should_continue(self) -> bool:

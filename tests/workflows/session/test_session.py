@@ -356,6 +356,7 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
         await session.start()
         await session.send("hold")
         await asyncio.wait_for(session.gate.reached.wait(), 20)
+        assert (await session.send("unread")).became == "steering"
         await session.send("never", while_busy="queue")
         await session.handle.cancel()
         await wait_for(session.run_is_asked_to_end)
@@ -365,7 +366,8 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
         assert isinstance(ended.value.cause, CancelledError)
         with pytest.raises(RunCancelled):
             await session.run(1).result()
-    assert await session.conversation() == ["s: You are helpful.", "u: hold", "a: ", "t: through"]
+    known = ["s: You are helpful.", "u: hold", "a: ", "t: through", "u: unread"]
+    assert await session.conversation() == known
 
 
 async def test_a_session_that_is_reset_while_a_run_is_under_way(session: SessionStage) -> None:
