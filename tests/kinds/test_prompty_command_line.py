@@ -13,7 +13,7 @@ from perdure.cli.surroundings import further_checks
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import asks, call, run_in_process, says
+from perdure.testing import asks, call, says
 
 from ..support.agents import Scripted
 from ..support.command_line import Cli, clean_environment
@@ -157,19 +157,3 @@ def test_the_entries_of_the_page_on_delegation(tmp_path: Path) -> None:
         if "not set" not in problem.message
     ]
     assert found == []
-
-
-def test_the_page_s_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = DOCS.read_text().split("```")
-    chief, research = (
-        block.removeprefix("yaml\n") for block in blocks if block.startswith("yaml\n# ")
-    )
-    for text in (chief, research):
-        file = tmp_path / text.partition("\n")[0].removeprefix("# ")
-        file.parent.mkdir(exist_ok=True)
-        assert yaml.safe_load(text)["name"] == file.stem
-        file.write_text(f"---\n{text}---\nuser:\nGo on.\n")
-    code = next(block for block in blocks if block.startswith("python\nfrom perdure.testing"))
-    monkeypatch.chdir(tmp_path)
-    exec(code.removeprefix("python\n"), names := {"run_in_process": run_in_process})
-    names["test_the_chief_asks_for_research"]()  # type: ignore[operator]
