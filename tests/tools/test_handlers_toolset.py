@@ -116,7 +116,7 @@ def test_the_page_shows_one_agent_in_code_and_in_a_file(tmp_path: Path) -> None:
         .read_text(encoding="utf-8")
         .partition("\n## Toolsets\n")[2]
     )
-    code, file, listed = re.findall(r"```(?:python|yaml)\n(.*?)```", page, re.S)[:3]
+    code, file, listed = re.findall(r"```(?:python|yaml)[^\n]*\n(.*?)```", page, re.S)[:3]
     names: JsonObject = {}
     exec(code, names)
     (tmp_path / "crm.yaml").write_text(listed)
