@@ -134,7 +134,9 @@ async def test_tools_of_the_call_that_the_file_does_not_declare_are_offered(
 
 def printed(language: str) -> str:
     """The first excerpt of the README in that language."""
-    found = re.search(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    found = re.search(
+        rf"^```{language}[^\n]*\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert found
     return found[1]
 
