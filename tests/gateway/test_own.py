@@ -223,7 +223,11 @@ async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
         queued = {"text": "Last", "whileBusy": "queue"}
         both = (await http.post(messages, json=queued)).json()["run"]
         await http.post(f"/runs/{slow_run}/cancel", json={})
-        await http.get(f"/runs/{both}/result", params={"wait": 30})
+
+        async def has_ended() -> bool:  # It begins when the cancelled one has ended.
+            return (await http.get(f"/runs/{both}/result", params={"wait": 5})).status_code == 200
+
+        await wait_for(has_ended)
         said = {"text": "In place of both", "replaces": both}
         edited = (await http.post(f"/sessions/{id}-edited/messages", json=said)).json()["run"]
         await http.get(f"/runs/{edited}/result", params={"wait": 30})
