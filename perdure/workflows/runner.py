@@ -50,6 +50,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
         self._asked = WorkflowActivation()
         """The queries that wait for the end of the local activities."""
         self._last = WorkflowActivation()
+        """The last activation, without its jobs, whose payloads may be large."""
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Process the activation after other threads have finished; fail a task that a failed
@@ -60,7 +61,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
             _log.warning("Run %s: %s", run, WORKER_FAILED, extra={"run": run})
             return _failed(act, WORKER_FAILED)
         with self._turn:
-            last, self._last = self._last, act
+            last, self._last = self._last, _without_jobs(act)
             if comes_before_its_task(act, last):
                 return _failed(act, NOT_TAKEN_UP)
             if self._waits_with(act):
@@ -75,10 +76,11 @@ class _OwnInstance(_WorkflowInstanceImpl):
         that comes meanwhile: before the workflow has it. A message that comes then would be later
         than that end, which may be the run's last step.
         """
-        return self._has_local_activities and all(
+        has_queries_only = all(
             job.HasField("query_workflow") and job.query_workflow.query_id != QUERY_OF_ITS_OWN
             for job in act.jobs
         )
+        return has_queries_only and self._has_local_activities
 
     @property
     def _has_local_activities(self) -> bool:
@@ -161,6 +163,14 @@ def _failed(act: WorkflowActivation, why: str) -> WorkflowActivationCompletion:
     completion = WorkflowActivationCompletion(run_id=act.run_id)
     completion.failed.failure.message = why
     return completion
+
+
+def _without_jobs(act: WorkflowActivation) -> WorkflowActivation:
+    return WorkflowActivation(
+        history_length=act.history_length,
+        history_size_bytes=act.history_size_bytes,
+        timestamp=act.timestamp,
+    )
 
 
 def _is_eviction(act: WorkflowActivation) -> bool:

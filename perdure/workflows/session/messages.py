@@ -130,12 +130,8 @@ class MessageQueue:
 
     @property
     def rests(self) -> bool:
-        """Return whether no turn is active, or about to begin."""
-        return (
-            self._turns.current is None
-            and not self._turns.is_starting
-            and not self._conversation.unread
-        )
+        """Return whether no turn is active, about to begin, or owed to unread messages."""
+        return self._turns.rests and not self._conversation.unread
 
     def require_takeable(self, message: SessionMessage) -> None:
         """Raise a refusal for a message that can't be accepted, before it is recorded."""

@@ -161,7 +161,7 @@ class Session:
 
     def _is_over(self) -> bool:
         if self._queue.is_cancelled:  # No turn reads what is still unread.
-            return self._turns.current is None and not self._turns.is_starting
+            return self._turns.rests
         return self._queue.is_closing and self._queue.rests and not self._queue.queued
 
     def _has_news(self) -> bool:

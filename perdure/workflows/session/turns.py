@@ -125,6 +125,11 @@ class Turns:
         return self.is_starting or (self.current is not None and not self.current.has_ended)
 
     @property
+    def rests(self) -> bool:
+        """Return whether no turn is active, or about to begin."""
+        return self.current is None and not self.is_starting
+
+    @property
     def _current_setup(self) -> SessionSetup:
         return self.setup.handed_to(self.handed_to)
 
